@@ -1,0 +1,67 @@
+// Two kinds of failure: Error (the user's input or model cannot be served; exit codes of cli.md) and
+// InternalError (a broken invariant, a bug of ours; exit code 1). Nothing else is thrown on purpose.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tw {
+
+enum class ErrorKind {
+  Usage, Capacity, Fragmentation, Contiguity, ExchangeTable, Fragments, Code, HostBuffer, SubWord,
+  UnsupportedOp, File, Io, Shape, Numeric, DeviceFault
+};
+
+int exit_code(ErrorKind kind);            // 2 usage, 3 does not fit, 4 bad file or io, 5 check failed
+const char* kind_name(ErrorKind kind);    // the JSON spelling of cli.md, e.g. "exchange-table"
+
+// One tensor alive on the limiting tile at the limiting step. Sizes in bytes.
+struct LiveTensor {
+  std::string tensor, role, shape, precision;
+  std::uint64_t bytes = 0, padding_bytes = 0;
+  std::int64_t first_step = 0, last_step = 0;
+};
+
+struct Suggestion {
+  std::string change;
+  std::uint64_t saves_bytes = 0;
+};
+
+// The fields of cli.md "The message of a model that does not fit". Bytes; tile is logical.
+struct CapacityDetail {
+  std::uint32_t tile = 0, physical_tile = 0;
+  std::int64_t step = 0;
+  std::string step_path, memory_class;
+  std::uint64_t needed_bytes = 0, available_bytes = 0, missing_bytes = 0, largest_hole_bytes = 0;
+  std::uint32_t failing_tiles = 0;
+  std::vector<LiveTensor> live;
+  std::vector<Suggestion> suggestions;
+};
+
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorKind k, const std::string& message) : std::runtime_error(message), kind(k) {}
+  Error(ErrorKind k, const std::string& message, CapacityDetail d)
+      : std::runtime_error(message), kind(k), capacity(std::move(d)) {}
+  ErrorKind kind;
+  std::optional<CapacityDetail> capacity;
+};
+
+class InternalError : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+[[noreturn]] void fail_check(const char* condition, const std::string& what,
+                             std::source_location where = std::source_location::current());
+
+}  // namespace tw
+
+// Invariant: throws InternalError with the place in every build type.
+#define TW_CHECK(condition, what)                        \
+  do {                                                   \
+    if (!(condition)) ::tw::fail_check(#condition, what); \
+  } while (false)

@@ -1,0 +1,54 @@
+// The compiler's one entry: graph -> plan -> program -> placement -> exchange -> package, in the open.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "graph/graph.h"
+#include "package/package.h"
+#include "plan/build.h"
+#include "target/device.h"
+#include "tile/program.h"
+
+namespace tw::compile {
+
+struct Options {
+  plan::Options plan;
+  std::uint32_t table_budget = 81920, fragment_limit = 16384;
+  std::uint32_t stream_words = 1024;
+  bool checkpoints = false;  // diagnostic package: a trap after every completed operation
+  bool check_rows = false;   // run exchange::check on every phase (debug, tests)
+  unsigned threads = 0;
+};
+
+struct Report {  // the figures of cli.md's `compile` object
+  std::uint64_t peak_tensor_bytes = 0, peak_total_bytes = 0, budget_bytes = 0;
+  std::uint32_t peak_tile = 0, peak_step = 0;
+  std::uint64_t peak_standard_bytes = 0, peak_interleaved_bytes = 0, parameter_bytes_total = 0, reserve_bytes = 0,
+                estimated_tensor_bytes = 0;
+  std::uint32_t phases = 0, table_bytes_max = 0, fragments_max = 0, relay_phases = 0;
+  double table_bytes_mean = 0, horizon_over_bound_mean = 0, horizon_over_bound_worst = 0;
+  double cycles_estimated = 0, cycles_scheduled = 0;
+  double seconds_plan = 0, seconds_lower = 0, seconds_place = 0, seconds_exchange = 0, seconds_emit = 0,
+         seconds_total = 0;
+};
+
+struct Result {
+  plan::Plan plan;
+  tile::Program program;
+  package::DeviceImage image;
+  package::Side side;      // symbols, tensors, step names; json texts are the caller's
+  std::vector<std::pair<std::uint32_t, TensorId>> checkpoints;  // trap index -> plan tensor
+  Report report;
+};
+
+// Throws Error with the capacity message of cli.md when the model does not fit or exceeds a limit.
+Result compile(const Device& device, const graph::Graph& graph, const Options& options, Progress& progress);
+
+// Packed weight data in the binding order of the image, from logical FP32 tensors by name; padding is zero.
+std::vector<std::vector<std::uint8_t>> pack_weights(
+    const Result& result, const std::function<const std::vector<float>&(const std::string&)>& host, unsigned threads);
+
+}  // namespace tw::compile

@@ -1,0 +1,55 @@
+// The built-in models as graphs, and their random tensors (models.md B, C.1; decisions.md 10).
+#pragma once
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace tw::model {
+
+struct Config {
+  std::string name;            // "siglip-so400m", "pe-core-l14-capacity"
+  std::uint32_t layers = 0;    // 0: full depth (small: 1)
+  std::uint32_t batch = 1;
+  bool small = false;
+  std::uint32_t image_size = 0;  // 0: the model's; multiple of 14
+  bool fuse_qkv = true;
+};
+// What preprocessing needs (models.md B.1, B.2): resize target, used side, kernel.
+struct Vision {
+  std::uint32_t resize = 0;    // resize to resize x resize ...
+  std::uint32_t side = 0;      // ... and use the top-left side x side
+  bool bicubic = true;         // else bilinear; both antialiased as PIL
+  std::uint32_t patch = 14;
+  bool class_row = false;      // first row of the patches tensor is zero
+  std::string input;           // name of the patches tensor
+};
+struct Model {
+  Config config;               // defaults filled in
+  graph::Graph graph;
+  Vision vision;
+  std::uint64_t parameters = 0;  // elements
+};
+// Throws Error{Usage} for unknown names and absurd sizes (0, not a multiple of 14, beyond limits).
+Model build(Config config);
+std::vector<std::string> names();
+
+// Random host data by name, made on first use and kept (decisions.md 10). Thread safe.
+class RandomTensors {
+ public:
+  RandomTensors(const graph::Graph& graph, std::uint64_t seed);
+  const std::vector<float>& operator()(const std::string& name);
+
+ private:
+  const graph::Graph& graph_;
+  std::uint64_t seed_;
+  std::mutex mutex_;
+  std::map<std::string, std::vector<float>> cache_;
+};
+// One tensor's values: the generator itself.
+std::vector<float> random_tensor(const std::string& name, const tensor::Shape& shape, std::uint64_t seed);
+
+}  // namespace tw::model

@@ -1,0 +1,26 @@
+// Graph + options -> Plan: the default policy's canonical activations, candidate ranking, conversions and
+// compact parameter homes (compiler.md 2.5, 2.6, 3, 4, 7).
+#pragma once
+#include "base/progress.h"
+#include "graph/graph.h"
+#include "plan/plan.h"
+#include "target/device.h"
+
+namespace tw::plan {
+
+enum class Policy : std::uint8_t { Default, Capacity };
+enum class Attention : std::uint8_t { Auto, Streaming, Materialized };
+
+struct Options {
+  std::uint32_t tiles = 1472;
+  tensor::Precision precision = tensor::Precision::F8;  // of dense products
+  int fp8_scale = -4;                                   // -16..15
+  Policy policy = Policy::Default;
+  Attention attention = Attention::Auto;
+  unsigned threads = 0;
+};
+
+// Throws Error{UnsupportedOp|Shape|Capacity} when the model cannot be planned.
+Plan build(const Device& device, const graph::Graph& graph, const Options& options, Progress& progress);
+
+}  // namespace tw::plan

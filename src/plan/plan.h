@@ -1,0 +1,115 @@
+// The executable plan of a model on the whole device: typed, owned tensors and an ordered list of steps
+// (compiler.md 5.1). Everything is decided here; lowering only realises it. Steps are imperative: a tensor that
+// shares another's storage overwrites it. plan/exact interprets the same steps on whole tensors.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "tensor/layout.h"
+#include "tensor/traverse.h"
+
+namespace tw::plan {
+
+enum class Role : std::uint8_t { Input, Parameter, Output, Activation, Carried, Operand, Partials, Scratch };
+const char* name_of(Role role);
+
+struct Tensor {
+  std::string name;             // unique, "<op path>/<part>"; Input/Parameter/Output: the host tensor's name
+  tensor::TensorType type;
+  tensor::OwnerMap owners;      // ordinal -> logical tile
+  Role role = Role::Activation;
+  TensorId storage;             // valid: shares the storage of that tensor (equal owners and shard bytes)
+  std::vector<std::string> members;  // Parameter: host tensor names; more than one = one per Repeat iteration,
+                                     // a step inside the Repeat means the current iteration's member
+  ValueId origin;               // graph value that this tensor holds (any format), if any
+};
+
+// Data movement only: equal precision, any tiling, replication, and order as long as every run is whole
+// aligned words (tensor::runs). Padding of dst is zero-filled when `clear_padding` is set.
+struct Copy {
+  TensorId dst, src;
+  tensor::CoordMap map;  // source coordinate of a destination coordinate
+  bool clear_padding = false;
+};
+
+// out = left x right on matching owners (owner t of out holds left, right and out shards on its tile).
+// left [..,M,K] AmpLeft; right [K,N] BlockMajor(local K,16), or [S,N,K] AmpRight when right_transposed, or
+// [S,K,N] BlockMajor for batched products. F8 or F16 operands, F16 out in AmpLeft.
+// k_parts > 1: out has a leading axis of extent k_parts; part p covers the K range of left's K-axis partition p.
+// Rounding: decisions.md 2. All physical K of a part take part.
+struct Product {
+  TensorId left, right, out;
+  std::uint32_t k_parts = 1;
+  bool right_transposed = false;
+  bool accumulate = false;  // starts from the F16 values already in out
+};
+
+// out = sum over the leading axis of partials, F16, ascending part (decisions.md 3). Remote parts travel; the
+// locally held part, if any, is read in place.
+struct Sum {
+  TensorId partials, out;
+};
+
+enum class LocalKind : std::uint8_t {
+  Cast,       // in -> out, precision and (F16 Row|AmpLeft -> F8 AmpLeft) order; same tiling
+  Reorder,    // in -> out, same tiling and precision, other element order; out padding is written with zeros
+  Add,        // a, b -> out; b equal in shape or a suffix (bias); out may share a's storage
+  Gelu,       // x -> out (tanh form)
+  BiasGelu,   // x, bias -> out (Row, whole rows)
+  LayerNorm,  // x, scale, bias -> out (Row, whole rows); epsilon
+  Moments,    // x -> statistics [rows.., 2] F32 of the owner's columns
+  Apply,      // x, statistics [P, rows.., 2], scale, bias -> out; epsilon
+  Softmax,    // scores -> weights, state [2, S, R] F32; scale, keys = logical width; split = row-split mode
+  Merge       // pv, state -> out F16 Row (one key block); online forms: pv, state, accumulator (+ previous)
+};
+const char* name_of(LocalKind kind);
+
+// One kernel on every owner's shards; all operands of owner t are on owner t's tile.
+struct Local {
+  LocalKind kind = LocalKind::Add;
+  std::vector<TensorId> inputs, outputs;
+  float epsilon = 0;   // LayerNorm, Apply
+  float scale = 0;     // Softmax
+  bool split = false;  // Softmax
+  bool initial = true, final = true;  // Merge
+};
+
+struct Step;
+struct Repeat {
+  std::uint32_t count = 1;
+  std::vector<Step> body;
+};
+
+struct Step {
+  std::variant<Copy, Product, Sum, Local, Repeat> action;
+  std::string path;          // graph operation that this step belongs to
+  TensorId checkpoint;       // valid: this step completes the operation; the tensor holds its result
+};
+
+struct Input { std::string name; TensorId tensor; };
+
+struct Plan {
+  std::uint32_t tiles = 1472;         // planning limit (--tiles)
+  std::vector<Tensor> tensors;
+  std::vector<Step> steps;
+  std::vector<TensorId> inputs, outputs;  // host bindings (Row order)
+  double estimated_cycles = 0;        // of the planner's cost model, per call
+  std::uint64_t estimated_tensor_bytes = 0;  // estimator's peak per tile (compiler.md 6)
+
+  const Tensor& at(TensorId id) const { return tensors[id.value]; }
+  TensorId storage_of(TensorId id) const {  // root of the storage chain
+    while (tensors[id.value].storage.valid()) id = tensors[id.value].storage;
+    return id;
+  }
+};
+
+// Operands defined before use, formats accepted by each step, copies word-aligned, owners in range, storage
+// shared only by equal shards, partials consumed once. Empty = good.
+std::vector<std::string> verify(const Plan& plan);
+std::string print(const Plan& plan);
+
+}  // namespace tw::plan
