@@ -34,6 +34,10 @@ struct Copy {
   TensorId dst, src;
   tensor::CoordMap map;  // source coordinate of a destination coordinate
   bool clear_padding = false;
+  // The source's padding holds zeros (written by a pack kernel or the host) and travels with the data, so that
+  // runs are whole panels and an odd F16 tail makes no sub-word run: take runs and padding_ranges of
+  // moved_types(). Identity map only. Values are the same either way: padding is zero on both sides.
+  bool move_padding = false;
 };
 
 // out = left x right on matching owners (owner t of out holds left, right and out shards on its tile).
@@ -106,6 +110,11 @@ struct Plan {
     return id;
   }
 };
+
+// The types whose tensor::runs a Copy moves: those of its tensors, with move_padding grown over the padding
+// that both sides hold (the logical extents become the smaller padded extent; shards stay the same).
+struct MovedTypes { tensor::TensorType dst, src; };
+MovedTypes moved_types(const Plan& plan, const Copy& copy);
 
 // Operands defined before use, formats accepted by each step, copies word-aligned, owners in range, storage
 // shared only by equal shards, partials consumed once. Empty = good.
