@@ -11,12 +11,25 @@
 namespace tw {
 
 enum class ErrorKind {
-  Usage, Capacity, Fragmentation, Contiguity, ExchangeTable, Fragments, Code, HostBuffer, SubWord,
-  UnsupportedOp, File, Io, Shape, Numeric, DeviceFault
+  Usage,
+  Capacity,
+  Fragmentation,
+  Contiguity,
+  ExchangeTable,
+  Fragments,
+  Code,
+  HostBuffer,
+  SubWord,
+  UnsupportedOp,
+  File,
+  Io,
+  Shape,
+  Numeric,
+  DeviceFault
 };
 
-int exit_code(ErrorKind kind);            // 2 usage, 3 does not fit, 4 bad file or io, 5 check failed
-const char* kind_name(ErrorKind kind);    // the JSON spelling of cli.md, e.g. "exchange-table"
+int exit_code(ErrorKind kind);          // 2 usage, 3 does not fit, 4 bad file or io, 5 check failed
+const char* kind_name(ErrorKind kind);  // the JSON spelling of cli.md, e.g. "exchange-table"
 
 // One tensor alive on the limiting tile at the limiting step. Sizes in bytes.
 struct LiveTensor {
@@ -61,7 +74,7 @@ class InternalError : public std::logic_error {
 }  // namespace tw
 
 // Invariant: throws InternalError with the place in every build type.
-#define TW_CHECK(condition, what)                        \
-  do {                                                   \
+#define TW_CHECK(condition, what)                         \
+  do {                                                    \
     if (!(condition)) ::tw::fail_check(#condition, what); \
   } while (false)

@@ -45,7 +45,8 @@ void Progress::print(bool force) {
   if (!force && now - last_print_ < interval) return;
   last_print_ = now;
   const double seconds = std::chrono::duration<double>(now - stage_start_).count();
-  const double part = total_ != 0 ? std::min(1.0, static_cast<double>(done_) / static_cast<double>(total_)) : 0;
+  const double part =
+      total_ != 0 ? std::min(1.0, static_cast<double>(done_) / static_cast<double>(total_)) : 0;
   if (!terminal_) {
     if (total_ != 0) {
       fmt::print(stderr, "{}: {:.0f} % ({:.0f} s)\n", name_, 100 * part, seconds);

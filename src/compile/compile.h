@@ -26,8 +26,8 @@ struct Options {
 struct Report {  // the figures of cli.md's `compile` object
   std::uint64_t peak_tensor_bytes = 0, peak_total_bytes = 0, budget_bytes = 0;
   std::uint32_t peak_tile = 0, peak_step = 0;
-  std::uint64_t peak_standard_bytes = 0, peak_interleaved_bytes = 0, parameter_bytes_total = 0, reserve_bytes = 0,
-                estimated_tensor_bytes = 0;
+  std::uint64_t peak_standard_bytes = 0, peak_interleaved_bytes = 0, parameter_bytes_total = 0,
+                reserve_bytes = 0, estimated_tensor_bytes = 0;
   std::uint32_t phases = 0, table_bytes_max = 0, fragments_max = 0, relay_phases = 0;
   double table_bytes_mean = 0, horizon_over_bound_mean = 0, horizon_over_bound_worst = 0;
   double cycles_estimated = 0, cycles_scheduled = 0;
@@ -39,7 +39,7 @@ struct Result {
   plan::Plan plan;
   tile::Program program;
   package::DeviceImage image;
-  package::Side side;      // symbols, tensors, step names; json texts are the caller's
+  package::Side side;  // symbols, tensors, step names; json texts are the caller's
   std::vector<std::pair<std::uint32_t, TensorId>> checkpoints;  // trap index -> plan tensor
   Report report;
 };
@@ -49,6 +49,7 @@ Result compile(const Device& device, const graph::Graph& graph, const Options& o
 
 // Packed weight data in the binding order of the image, from logical FP32 tensors by name; padding is zero.
 std::vector<std::vector<std::uint8_t>> pack_weights(
-    const Result& result, const std::function<const std::vector<float>&(const std::string&)>& host, unsigned threads);
+    const Result& result, const std::function<const std::vector<float>&(const std::string&)>& host,
+    unsigned threads);
 
 }  // namespace tw::compile

@@ -1,0 +1,324 @@
+#include "compile/compile.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "base/parallel.h"
+#include "compile/capacity.h"
+#include "emit/emit.h"
+#include "exchange/exchange.h"
+#include "place/place.h"
+#include "target/topology.h"
+#include "tile/problems.h"
+
+namespace tw::compile {
+namespace {
+
+class Stopwatch {
+ public:
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    return seconds;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+void require_good(const std::vector<std::string>& findings, const char* stage) {
+  TW_CHECK(findings.empty(),
+           fmt::format("{}: {} finding(s), first: {}", stage, findings.size(), findings.front()));
+}
+
+void guard_fragments(const tile::Program& program, const Options& options, std::uint32_t tiles,
+                     Report& report) {
+  const auto count = tile::fragments_per_tile(program, tiles);
+  const auto most = std::max_element(count.begin(), count.end());
+  report.fragments_max = most == count.end() ? 0 : *most;
+  if (report.fragments_max <= options.fragment_limit) return;
+  throw Error(
+      ErrorKind::Fragments,
+      fmt::format("exchange transfer count exceeds the per-tile limit on tile {}: {} fragments, limit {}\n"
+                  "  try: a larger --fragment-limit, or a smaller --batch",
+                  most - count.begin(), grouped(*most), grouped(options.fragment_limit)));
+}
+
+// Row bytes per tile before anything has an address: buffers stand one behind the other (compiler.md 6.1).
+std::uint32_t estimated_row_bytes(const Device& device, const tile::Program& program) {
+  tile::Addresses fake;
+  std::vector<std::uint32_t> next(device.tiles, 0);
+  for (const tile::Buffer& b : program.buffers) {
+    fake.of.push_back(next[b.tile.value]);
+    next[b.tile.value] += up(b.stride() * b.members + b.tail, 8U) + 8;
+  }
+  std::vector<std::uint32_t> total(device.tiles, 8);
+  for (const tile::Phase& phase : program.phases) {
+    const auto bytes =
+        exchange::estimate_row_bytes(tile::exchange_problem(program, phase, fake), device.tiles);
+    for (std::size_t t = 0; t < total.size(); ++t) total[t] += bytes[t];
+  }
+  return *std::max_element(total.begin(), total.end());
+}
+
+struct Placed {
+  tile::Addresses addresses;
+  std::vector<place::Placement> placements;
+  std::vector<tile::TilePlacement> problems;
+};
+
+Placed place_all(const Device& device, const plan::Plan& plan, const tile::Program& program,
+                 std::uint32_t code, std::uint32_t rows, unsigned threads) {
+  Placed out;
+  out.problems = tile::placement_problems(device, program, code, rows);
+  out.placements.resize(out.problems.size());
+  std::vector<std::unique_ptr<place::NoFit>> failed(out.problems.size());
+  parallel_for(out.problems.size(), 8, threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t t = begin; t < end; ++t) {
+      place::Result result = place::solve(device, out.problems[t].problem);
+      if (auto* placement = std::get_if<place::Placement>(&result)) {
+        require_good(place::check(device, out.problems[t].problem, *placement), "placement");
+        out.placements[t] = std::move(*placement);
+      } else {
+        failed[t] = std::make_unique<place::NoFit>(std::get<place::NoFit>(std::move(result)));
+      }
+    }
+  });
+  std::vector<TileFailure> failures;
+  for (std::uint32_t t = 0; t < failed.size(); ++t) {
+    if (failed[t]) failures.push_back({t, std::move(*failed[t])});
+  }
+  if (!failures.empty()) throw capacity_error(plan, program, out.problems, failures);
+  out.addresses.of.assign(program.buffers.size(), 0);
+  for (std::size_t t = 0; t < out.problems.size(); ++t) {
+    for (std::size_t r = 0; r < out.problems[t].buffers.size(); ++r)
+      out.addresses.of[out.problems[t].buffers[r].value] = out.placements[t].address[r];
+  }
+  return out;
+}
+
+struct Scheduled {
+  std::vector<exchange::Rows> rows;
+  std::vector<std::uint32_t> bound_words;
+};
+
+Scheduled schedule_all(const Device& device, const tile::Program& program, const tile::Addresses& addresses,
+                       const Options& options, Progress& progress) {
+  Scheduled out;
+  out.rows.resize(program.phases.size());
+  out.bound_words.resize(program.phases.size());
+  parallel_for(program.phases.size(), 1, options.threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t p = begin; p < end; ++p) {
+      const exchange::Problem problem = tile::exchange_problem(program, program.phases[p], addresses);
+      const exchange::Schedule schedule = exchange::schedule(device, problem, {options.stream_words});
+      out.rows[p] = exchange::encode(device, schedule);
+      out.bound_words[p] = schedule.bound_words;
+      if (options.check_rows) require_good(exchange::check(device, problem, out.rows[p]), "exchange rows");
+      progress.advance();
+    }
+  });
+  return out;
+}
+
+// Payload-weighted mean and worst (phases above 2,000 cycles) of horizon over bound.
+void horizon_figures(const Scheduled& s, Report& report) {
+  double weighted = 0, weight = 0;
+  for (std::size_t p = 0; p < s.rows.size(); ++p) {
+    if (s.bound_words[p] == 0) continue;
+    const double ratio = static_cast<double>(s.rows[p].horizon) / s.bound_words[p];
+    weighted += ratio * s.bound_words[p];
+    weight += s.bound_words[p];
+    if (s.rows[p].horizon > 2000)
+      report.horizon_over_bound_worst = std::max(report.horizon_over_bound_worst, ratio);
+  }
+  report.horizon_over_bound_mean = weight > 0 ? weighted / weight : 0;
+}
+
+void memory_figures(const Device& device, const tile::Program& program, const Placed& placed,
+                    std::uint32_t code, std::uint32_t rows, Report& report) {
+  for (std::uint32_t t = 0; t < placed.placements.size(); ++t) {
+    if (placed.placements[t].peak_live_bytes <= report.peak_tensor_bytes) continue;
+    report.peak_tensor_bytes = placed.placements[t].peak_live_bytes;
+    report.peak_tile = t;
+    report.peak_step = placed.placements[t].peak_step;
+  }
+  if (!placed.problems.empty()) {
+    const place::Problem& p = placed.problems[report.peak_tile].problem;
+    for (const place::Request& r : p.requests) {
+      if (r.first > report.peak_step || r.last < report.peak_step) continue;
+      (r.cls == place::Class::Interleaved ? report.peak_interleaved_bytes : report.peak_standard_bytes) +=
+          r.bytes;
+    }
+    for (const place::Range& r : p.free) report.budget_bytes += r.end - r.begin;
+  }
+  report.reserve_bytes = emit::row_base(device, code) + rows - device.code_base;
+  report.peak_total_bytes = report.peak_tensor_bytes + report.reserve_bytes;
+  for (const tile::Binding& b : program.weights) {
+    for (const tile::BindingSlice& s : b.slices) report.parameter_bytes_total += s.bytes;
+  }
+}
+
+const char* dtype_of(const tensor::Encoding& e) {
+  switch (e.precision) {
+    case tensor::Precision::F8:
+      return "f8f143";
+    case tensor::Precision::F16:
+      return "f16";
+    case tensor::Precision::F32:
+      return "f32";
+  }
+  return "";
+}
+
+void describe_bindings(const plan::Plan& plan, const tile::Program& program, package::DeviceImage& image) {
+  std::size_t at = 0;
+  for (const auto* list : {&program.weights, &program.inputs, &program.outputs}) {
+    for (const tile::Binding& b : *list) {
+      const tensor::TensorType& type = plan.at(b.tensor).type;
+      package::Binding& out = image.bindings[at++];
+      out.dtype = dtype_of(type.encoding);
+      out.scale = type.encoding.scale;
+      out.shape = type.shape;
+    }
+  }
+}
+
+package::Side describe(const plan::Plan& plan, const tile::Program& program, const tile::Addresses& addresses,
+                       std::vector<package::Symbol> symbols) {
+  package::Side side;
+  side.symbols = std::move(symbols);
+  side.plan_text = plan::print(plan);
+  for (std::size_t b = 0; b < program.buffers.size(); ++b) {
+    const tile::Buffer& buffer = program.buffers[b];
+    side.tensors.push_back({plan.at(buffer.tensor).name, topology::physical(buffer.tile).value,
+                            addresses.of[b], buffer.stride() * (buffer.members - 1) + buffer.bytes,
+                            buffer.first, buffer.last});
+  }
+  for (const tile::Step& s : program.steps)
+    side.step_names.push_back(s.path < program.paths.size() ? program.paths[s.path] : "");
+  return side;
+}
+
+std::vector<std::pair<std::uint32_t, TensorId>> trap_order(const tile::Program& program) {
+  std::vector<std::pair<std::uint32_t, TensorId>> out;
+  std::uint32_t index = 0;
+  for (std::size_t s = 0; s < program.steps.size(); ++s) {
+    if (program.steps[s].kind != tile::StepKind::RepeatBegin) {
+      if (program.steps[s].kind == tile::StepKind::Checkpoint)
+        out.emplace_back(index++, program.steps[s].checkpoint);
+      continue;
+    }
+    std::size_t close = s;
+    while (program.steps[close].kind != tile::StepKind::RepeatEnd) ++close;
+    for (std::uint32_t i = 0; i < program.steps[s].count; ++i) {
+      for (std::size_t b = s + 1; b < close; ++b) {
+        if (program.steps[b].kind == tile::StepKind::Checkpoint)
+          out.emplace_back(index++, program.steps[b].checkpoint);
+      }
+    }
+    s = close;
+  }
+  return out;
+}
+
+}  // namespace
+
+Result compile(const Device& device, const graph::Graph& graph, const Options& options, Progress& progress) {
+  Result out;
+  Report& report = out.report;
+  Stopwatch watch, total;
+
+  progress.stage("plan");
+  out.plan = plan::build(device, graph, options.plan, progress);
+  require_good(plan::verify(out.plan), "plan");
+  report.estimated_tensor_bytes = out.plan.estimated_tensor_bytes;
+  report.cycles_estimated = out.plan.estimated_cycles;
+  report.seconds_plan = watch.lap();
+
+  progress.stage("lower");
+  out.program = tile::lower(out.plan, {options.checkpoints}, options.threads);
+  require_good(tile::verify(out.program), "tile program");
+  guard_fragments(out.program, options, device.tiles, report);
+  report.seconds_lower = watch.lap();
+
+  // Code has one size whatever the addresses; the row table's reservation climbs a ladder of elements until
+  // the encoded rows fit (decisions.md 36). This is the only backward edge of the compiler.
+  const std::uint32_t code = emit::code_bytes(device, out.program);
+  std::uint32_t reserved =
+      up(estimated_row_bytes(device, out.program) + device.fetch_guard, device.element_bytes);
+  const std::uint32_t ceiling = up(options.table_budget + device.fetch_guard, device.element_bytes);
+  reserved = std::min(reserved, ceiling);
+  Placed placed;
+  Scheduled scheduled;
+  emit::RowTables tables;
+  for (;; reserved += device.element_bytes) {
+    progress.stage("place");
+    placed = place_all(device, out.plan, out.program, code, reserved, options.threads);
+    report.seconds_place += watch.lap();
+    progress.stage("exchange", out.program.phases.size());
+    scheduled = schedule_all(device, out.program, placed.addresses, options, progress);
+    tables = emit::row_tables(device, out.program, scheduled.rows, emit::Sharing::Identical);
+    if (tables.max_bytes + device.fetch_guard > reserved || tables.max_bytes > options.table_budget)
+      tables = emit::row_tables(device, out.program, scheduled.rows, emit::Sharing::Smaller);
+    report.seconds_exchange += watch.lap();
+    if (tables.max_bytes > options.table_budget) {
+      const auto worst = std::max_element(tables.bytes.begin(), tables.bytes.end()) - tables.bytes.begin();
+      throw Error(
+          ErrorKind::ExchangeTable,
+          fmt::format(
+              "the exchange table of physical tile {} needs {} bytes, the budget is {}: {} missing\n"
+              "  try: a larger --table-budget, a larger --exchange-stream-words, or a smaller --batch",
+              worst, grouped(tables.max_bytes), grouped(options.table_budget),
+              grouped(tables.max_bytes - options.table_budget)));
+    }
+    if (tables.max_bytes + device.fetch_guard <= reserved) break;
+    TW_CHECK(reserved < ceiling, "row reservation ladder exhausted below the table budget");
+  }
+
+  progress.stage("emit");
+  emit::Image image =
+      emit::assemble(device, out.program, placed.addresses, scheduled.rows, tables, code, reserved);
+  out.image = std::move(image.image);
+  describe_bindings(out.plan, out.program, out.image);
+  out.side = describe(out.plan, out.program, placed.addresses, std::move(image.symbols));
+  out.checkpoints = trap_order(out.program);
+  report.cycles_scheduled = image.scheduled_cycles;
+  report.phases = static_cast<std::uint32_t>(out.program.phases.size());
+  report.table_bytes_max = tables.max_bytes;
+  report.table_bytes_mean = tables.mean_bytes;
+  horizon_figures(scheduled, report);
+  memory_figures(device, out.program, placed, code, reserved, report);
+  report.seconds_emit = watch.lap();
+  report.seconds_total = total.lap();
+  return out;
+}
+
+std::vector<std::vector<std::uint8_t>> pack_weights(
+    const Result& result, const std::function<const std::vector<float>&(const std::string&)>& host,
+    unsigned threads) {
+  const auto& bindings = result.program.weights;
+  std::vector<std::vector<std::uint8_t>> data(bindings.size());
+  parallel_for(bindings.size(), 1, threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t b = begin; b < end; ++b) {
+      const tensor::ResolvedLayout layout(result.plan.at(bindings[b].tensor).type);
+      const std::vector<float>& logical = host(bindings[b].name);
+      data[b].reserve(bindings[b].bytes);
+      for (std::uint32_t t = 0; t < layout.owners(); ++t) {
+        std::vector<std::uint8_t> shard = tensor::pack_shard(layout, t, logical);
+        shard.resize(up(shard.size(), 4UL), 0);
+        data[b].insert(data[b].end(), shard.begin(), shard.end());
+      }
+      TW_CHECK(data[b].size() == bindings[b].bytes,
+               "packed weights differ from their binding: " + bindings[b].name);
+    }
+  });
+  return data;
+}
+
+}  // namespace tw::compile
