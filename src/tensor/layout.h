@@ -1,5 +1,5 @@
-// The tensor format model of compiler.md 2: a TensorType is shape + encoding + layout; a ResolvedLayout is the
-// same with every owner's rectangle worked out once. Extents in elements unless a name says bytes.
+// The tensor format model of compiler.md 2: a TensorType is shape + encoding + layout; a ResolvedLayout is
+// the same with every owner's rectangle worked out once. Extents in elements unless a name says bytes.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -24,8 +24,18 @@ const char* name_of(Precision p);
 
 enum class MemoryClass : std::uint8_t { Standard, Interleaved };
 
-// Element orders, compiler.md 2.3 (index formulas there; outer axes flattened into rows only where it says so).
-enum class Order : std::uint8_t { Row, AmpLeft, AmpLeftT, AmpRight, BlockMajor, BlockMajorT, AccOut, AccOutT };
+// Element orders, compiler.md 2.3 (index formulas there; outer axes flattened into rows only where it says
+// so).
+enum class Order : std::uint8_t {
+  Row,
+  AmpLeft,
+  AmpLeftT,
+  AmpRight,
+  BlockMajor,
+  BlockMajorT,
+  AccOut,
+  AccOutT
+};
 struct ElementOrder {
   Order kind = Order::Row;
   std::uint32_t row_block = 0, col_block = 0;  // BlockMajor(rb,cb) and its transpose only
@@ -94,11 +104,15 @@ class ResolvedLayout {
   // Rectangle of owner `t`, one span per axis (axes that are not tiled: the whole extent, padded only if an
   // AxisTiling with parts = 1 says so). Linear ownership: use flat_range instead.
   std::vector<AxisSpan> bounds(std::uint32_t t) const;
-  struct FlatRange { std::uint64_t begin, end; };
+  struct FlatRange {
+    std::uint64_t begin, end;
+  };
   FlatRange flat_range(std::uint32_t t) const;  // linear ownership, row-major elements
 
   std::uint64_t shard_elements(std::uint32_t t) const;  // physical
-  std::uint64_t shard_bytes(std::uint32_t t) const { return shard_elements(t) * bytes_of(type_.encoding.precision); }
+  std::uint64_t shard_bytes(std::uint32_t t) const {
+    return shard_elements(t) * bytes_of(type_.encoding.precision);
+  }
   std::uint64_t max_shard_bytes() const;
 
   // First owner (replica 0) that holds logical coordinate `coord`; replicas are first + 0..replicas-1
@@ -115,10 +129,14 @@ class ResolvedLayout {
   std::uint32_t coordinate(std::uint32_t t, std::size_t record) const;
   AxisSpan span_of(std::size_t record, std::uint32_t c) const;
   TensorType type_;
-  std::vector<std::uint32_t> strides_;              // resolved owner stride per axis record
-  std::vector<std::vector<AxisSpan>> spans_;        // per axis record, per partition
-  std::vector<std::vector<std::uint32_t>> part_of_; // per axis record, per logical coordinate: partition
-  std::vector<std::uint32_t> replica_offsets_;      // ordinals with all coordinates equal, relative to the first
+  std::vector<std::uint32_t> strides_;               // resolved owner stride per axis record
+  std::vector<std::vector<AxisSpan>> spans_;         // per axis record, per partition
+  std::vector<std::vector<std::uint32_t>> part_of_;  // per axis record, per logical coordinate: partition
+  std::uint32_t combination(std::uint32_t t) const;
+  void check_owners();
+  void check_order() const;
+  std::vector<std::uint32_t> axis_record_;  // per axis: its record, UINT32_MAX when not tiled
+  std::vector<std::uint32_t> owners_of_;  // per combination of coordinates: its `replicas` owners, ascending
 };
 
 // Panel family of compiler.md 2.3: same family and same F8/F16 precision means re-tiling by pure exchange.

@@ -32,7 +32,8 @@ CoordMap merge_heads_map(std::uint32_t heads, std::uint32_t width);
 // first, then second: the map of copying through an intermediate with shape `middle`.
 CoordMap compose(const CoordMap& src_of_middle, const CoordMap& middle_of_dst);
 
-// One contiguous piece: `bytes` bytes at src_offset of source owner src_owner (replica 0) stand at dst_offset.
+// One contiguous piece: `bytes` bytes at src_offset of source owner src_owner (replica 0) stand at
+// dst_offset.
 struct Run {
   std::uint32_t src_owner = 0;
   std::uint32_t src_offset = 0, dst_offset = 0, bytes = 0;
@@ -50,7 +51,8 @@ struct ByteRange {
 std::vector<ByteRange> padding_ranges(const ResolvedLayout& layout, std::uint32_t owner);
 
 // Host side: logical row-major floats -> the bytes of one shard (encoding applied, padding zero), and back.
-std::vector<std::uint8_t> pack_shard(const ResolvedLayout& layout, std::uint32_t owner, std::span<const float> logical);
+std::vector<std::uint8_t> pack_shard(const ResolvedLayout& layout, std::uint32_t owner,
+                                     std::span<const float> logical);
 void unpack_shard(const ResolvedLayout& layout, std::uint32_t owner, std::span<const std::uint8_t> bytes,
                   std::span<float> logical);
 

@@ -1,0 +1,167 @@
+#include "tensor/traverse.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/error.h"
+#include "tensor/order.h"
+
+namespace tw::tensor {
+namespace {
+
+// Evaluates a map on destination coordinates that step along one axis.
+class Mapper {
+ public:
+  Mapper(const CoordMap& map, std::uint32_t step_axis) : map_(map), step_axis_(step_axis) {}
+
+  void source_of(const Coord& dst, Coord& src) const {
+    for (std::size_t s = 0; s < map_.axes.size(); ++s) {
+      std::uint32_t at = map_.axes[s].offset;
+      for (const CoordTerm& t : map_.axes[s].terms) at += value(t, dst[t.axis]) * t.mul;
+      src[s] = at;
+    }
+  }
+
+  // How many steps along the step axis, `dst` included, move only source axis `moving`, by one each.
+  std::uint32_t linear_length(const Coord& dst, std::uint32_t moving) const {
+    std::uint32_t length = UINT32_MAX;
+    bool moves = false;
+    for (std::size_t s = 0; s < map_.axes.size(); ++s) {
+      for (const CoordTerm& t : map_.axes[s].terms) {
+        if (t.axis != step_axis_ || t.mod == 1 || t.mul == 0) continue;
+        const std::uint32_t at = dst[t.axis];
+        if (s == moving) {
+          if (t.div != 1 || t.mul != 1 || moves) return 1;
+          moves = true;
+          if (t.mod != UINT32_MAX) length = std::min(length, t.mod - at % t.mod);
+        } else {
+          length = std::min(length, t.div - at % t.div);
+        }
+      }
+    }
+    return moves ? length : 1;
+  }
+
+ private:
+  static std::uint32_t value(const CoordTerm& t, std::uint32_t at) {
+    if (t.div != 1) at /= t.div;
+    return t.mod == UINT32_MAX ? at : at % t.mod;
+  }
+  const CoordMap& map_;
+  std::uint32_t step_axis_;
+};
+
+// Source shards looked up so far.
+class Boxes {
+ public:
+  explicit Boxes(const ResolvedLayout& layout) : layout_(layout), boxes_(layout.owners()) {}
+  const Box& of(std::uint32_t owner) {
+    if (!boxes_[owner]) boxes_[owner] = std::make_unique<Box>(box_of(layout_, owner));
+    return *boxes_[owner];
+  }
+
+ private:
+  const ResolvedLayout& layout_;
+  std::vector<std::unique_ptr<Box>> boxes_;
+};
+
+// Logical elements left along `axis` from `at` in a source shard.
+std::uint32_t left_on_axis(const Box& box, std::uint32_t axis, std::uint32_t at) {
+  return box.linear ? UINT32_MAX : box.start[axis] + box.logical[axis] - at;
+}
+
+void append(std::vector<Run>& list, const Run& run) {
+  if (!list.empty()) {
+    Run& back = list.back();
+    if (back.src_owner == run.src_owner && back.src_offset + back.bytes == run.src_offset &&
+        back.dst_offset + back.bytes == run.dst_offset) {
+      back.bytes += run.bytes;
+      return;
+    }
+  }
+  list.push_back(run);
+}
+
+}  // namespace
+
+CoordMap identity_map(std::size_t rank) {
+  CoordMap map;
+  map.axes.resize(rank);
+  for (std::size_t axis = 0; axis < rank; ++axis)
+    map.axes[axis].terms.push_back({.axis = static_cast<std::uint32_t>(axis)});
+  return map;
+}
+
+CoordMap slice_map(std::size_t rank, std::uint32_t axis, std::uint32_t start) {
+  CoordMap map = identity_map(rank);
+  map.axes[axis].offset = start;
+  return map;
+}
+
+// [B,R,h*c] -> [B*h,R,c]: n = b*h + head, so b = n div h and source column = (n mod h)*c + column.
+CoordMap split_heads_map(std::uint32_t heads, std::uint32_t width) {
+  CoordMap map = identity_map(3);
+  map.axes[0].terms = {{.axis = 0, .div = heads}};
+  map.axes[2].terms = {{.axis = 0, .mod = heads, .mul = width}, {.axis = 2}};
+  return map;
+}
+
+CoordMap merge_heads_map(std::uint32_t heads, std::uint32_t width) {
+  CoordMap map = identity_map(3);
+  map.axes[0].terms = {{.axis = 0, .mul = heads}, {.axis = 2, .div = width}};
+  map.axes[2].terms = {{.axis = 2, .mod = width}};
+  return map;
+}
+
+std::vector<Run> runs(const ResolvedLayout& dst, std::uint32_t dst_owner, const CoordMap& map,
+                      const ResolvedLayout& src) {
+  const Precision precision = dst.type().encoding.precision;
+  TW_CHECK(precision == src.type().encoding.precision, "a copy keeps the precision");
+  TW_CHECK(map.axes.size() == src.type().shape.size(), "one map axis per source axis");
+  const std::uint32_t eb = bytes_of(precision);
+  const Box box = box_of(dst, dst_owner);
+  const std::uint32_t step = box.linear ? box.rank - 1 : box.direction();
+  const auto src_rank = static_cast<std::uint32_t>(map.axes.size());
+  const std::uint32_t moving = packs_rows(src.type().layout.order.kind) ? src_rank - 2 : src_rank - 1;
+  const Mapper mapper(map, step);
+  Boxes boxes(src);
+  std::vector<Run> list;
+  for_each_granule(box, [&](std::uint64_t storage, const Coord& first, std::uint32_t logical) {
+    Coord at = first, from{};
+    // Inside a granule of AccOut the columns are consecutive, so one walk serves every order.
+    for (std::uint32_t done = 0; done < logical;) {
+      mapper.source_of(at, from);
+      const std::span<const std::uint32_t> coord(from.data(), src_rank);
+      const std::uint32_t owner = src.owner_of(coord);
+      const Box& shard = boxes.of(owner);
+      const std::uint32_t n =
+          std::min({logical - done, mapper.linear_length(at, moving), shard.contiguous_from(coord),
+                    left_on_axis(shard, moving, from[moving])});
+      append(list, {owner, static_cast<std::uint32_t>(shard.index(coord) * eb),
+                    static_cast<std::uint32_t>((storage + done) * eb), n * eb});
+      done += n;
+      at[step] += n;
+    }
+  });
+  return list;
+}
+
+std::vector<ByteRange> padding_ranges(const ResolvedLayout& layout, std::uint32_t owner) {
+  const Box box = box_of(layout, owner);
+  std::vector<ByteRange> ranges;
+  if (box.linear) return ranges;
+  const std::uint32_t eb = bytes_of(layout.type().encoding.precision), length = granule_elements(box);
+  for_each_granule(box, [&](std::uint64_t storage, const Coord&, std::uint32_t logical) {
+    if (logical == length) return;
+    const auto begin = static_cast<std::uint32_t>((storage + logical) * eb);
+    const auto end = static_cast<std::uint32_t>((storage + length) * eb);
+    if (!ranges.empty() && ranges.back().end == begin) {
+      ranges.back().end = end;
+    } else {
+      ranges.push_back({begin, end});
+    }
+  });
+  return ranges;
+}
+
+}  // namespace tw::tensor

@@ -1,0 +1,167 @@
+#include "tensor/traverse.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "base/error.h"
+#include "oracle.h"
+
+namespace tw::tensor {
+namespace {
+
+using oracle::Coordinate;
+
+Coordinate mapped(const CoordMap& map, const Coordinate& dst) {
+  Coordinate src;
+  for (const CoordAxis& axis : map.axes) {
+    std::uint32_t at = axis.offset;
+    for (const CoordTerm& t : axis.terms) at += dst[t.axis] / t.div % t.mod * t.mul;
+    src.push_back(at);
+  }
+  return src;
+}
+
+// Expands the runs byte by byte and compares with every element of the destination.
+void check_runs(const TensorType& dst, const CoordMap& map, const TensorType& src) {
+  const ResolvedLayout to(dst), from(src);
+  const std::uint32_t eb = bytes_of(dst.encoding.precision);
+  std::vector<std::map<Coordinate, std::uint64_t>> held(from.owners());
+  for (std::uint32_t t = 0; t < from.owners(); ++t) held[t] = oracle::bytes_of_elements(src, t);
+  for (std::uint32_t t = 0; t < to.owners(); ++t) {
+    std::map<std::uint64_t, std::pair<std::uint32_t, std::uint64_t>> got, want;
+    std::uint32_t end = 0;
+    const Run* previous = nullptr;
+    const std::vector<Run> list = runs(to, t, map, from);
+    for (const Run& run : list) {
+      RC_ASSERT(run.bytes > 0);
+      RC_ASSERT(run.dst_offset >= end);
+      RC_ASSERT(from.canonical_owner(run.src_owner) == run.src_owner);
+      if (previous != nullptr)  // maximal
+        RC_ASSERT(!(previous->src_owner == run.src_owner && end == run.dst_offset &&
+                    previous->src_offset + previous->bytes == run.src_offset));
+      end = run.dst_offset + run.bytes;
+      previous = &run;
+      for (std::uint32_t i = 0; i < run.bytes; ++i)
+        got[run.dst_offset + i] = {run.src_owner, run.src_offset + i};
+    }
+    for (const auto& [coord, byte] : oracle::bytes_of_elements(dst, t)) {
+      const Coordinate source = mapped(map, coord);
+      for (std::uint32_t owner = 0; owner < from.owners(); ++owner) {
+        const auto at = held[owner].find(source);
+        if (at == held[owner].end()) continue;
+        for (std::uint32_t i = 0; i < eb; ++i) want[byte + i] = {owner, at->second + i};
+        break;
+      }
+    }
+    RC_ASSERT(got == want);
+  }
+}
+
+RC_GTEST_PROP(Runs, identity_between_random_layouts, (std::uint64_t seed)) {
+  oracle::Generator gen(seed);
+  const Precision precision = std::array{Precision::F8, Precision::F16, Precision::F32}[gen.pick(0, 2)];
+  const Shape shape = gen.shape();
+  const TensorType dst = gen.type(shape, precision), src = gen.type(shape, precision);
+  check_runs(dst, identity_map(shape.size()), src);
+}
+
+RC_GTEST_PROP(Runs, slices, (std::uint64_t seed)) {
+  oracle::Generator gen(seed);
+  const Shape whole = gen.shape();
+  const std::uint32_t axis = gen.pick(0, static_cast<std::uint32_t>(whole.size()) - 1);
+  Shape part = whole;
+  part[axis] = gen.pick(1, whole[axis]);
+  const std::uint32_t start = gen.pick(0, whole[axis] - part[axis]);
+  check_runs(gen.type(part, Precision::F16), slice_map(whole.size(), axis, start),
+             gen.type(whole, Precision::F16));
+}
+
+RC_GTEST_PROP(Runs, heads, (std::uint64_t seed)) {
+  oracle::Generator gen(seed);
+  const std::uint32_t batch = gen.pick(1, 2), heads = gen.pick(1, 3), rows = gen.pick(1, 20),
+                      width = gen.pick(1, 24);
+  const Shape joined = {batch, rows, heads * width}, split = {batch * heads, rows, width};
+  const TensorType a = gen.type(joined, Precision::F16), b = gen.type(split, Precision::F16);
+  check_runs(b, split_heads_map(heads, width), a);
+  check_runs(a, merge_heads_map(heads, width), b);
+}
+
+RC_GTEST_PROP(Runs, broadcast_over_a_leading_axis, (std::uint64_t seed)) {
+  oracle::Generator gen(seed);
+  const Shape src = {gen.pick(1, 20), gen.pick(1, 20)}, dst = {3, src[0], src[1]};
+  CoordMap map;
+  map.axes.resize(2);
+  map.axes[0].terms = {{.axis = 1}};
+  map.axes[1].terms = {{.axis = 2}};
+  check_runs(gen.type(dst, Precision::F16), map, gen.type(src, Precision::F16));
+}
+
+TEST(Maps, heads_are_channel_contiguous_and_batch_is_outer) {
+  const CoordMap split = split_heads_map(16, 72);
+  EXPECT_EQ(mapped(split, {19, 5, 7}), (Coordinate{1, 5, 3 * 72 + 7}));
+  EXPECT_EQ(mapped(merge_heads_map(16, 72), {1, 5, 3 * 72 + 7}), (Coordinate{19, 5, 7}));
+}
+
+TEST(Maps, composition_is_substitution) {
+  const CoordMap slice = slice_map(3, 2, 1152), split = split_heads_map(16, 72),
+                 merge = merge_heads_map(16, 72);
+  const std::pair<CoordMap, CoordMap> pairs[] = {{slice, split},
+                                                 {split, identity_map(3)},
+                                                 {identity_map(3), merge},
+                                                 {split, slice_map(3, 1, 4)},
+                                                 {slice_map(3, 1, 4), split}};
+  for (const auto& [outer, inner] : pairs)
+    for (std::uint32_t a = 0; a < 32; ++a)
+      for (std::uint32_t c = 0; c < 72; ++c) {
+        const Coordinate at = {a, a + c, c};
+        EXPECT_EQ(mapped(compose(outer, inner), at), mapped(outer, mapped(inner, at)));
+      }
+}
+
+TEST(Maps, composition_that_leaves_the_form_is_refused) {
+  CoordMap shifted = identity_map(1);
+  shifted.axes[0].offset = 1;
+  CoordMap halved = identity_map(1);
+  halved.axes[0].terms[0].div = 2;
+  EXPECT_THROW(compose(halved, shifted), InternalError);
+}
+
+RC_GTEST_PROP(Padding, is_the_complement_of_the_elements, (std::uint64_t seed)) {
+  oracle::Generator gen(seed);
+  const Precision precision = std::array{Precision::F8, Precision::F16, Precision::F32}[gen.pick(0, 2)];
+  const TensorType type = gen.type(gen.shape(), precision);
+  const ResolvedLayout layout(type);
+  for (std::uint32_t t = 0; t < layout.owners(); ++t) {
+    std::vector<bool> covered(layout.shard_bytes(t), false);
+    for (const auto& [coord, byte] : oracle::bytes_of_elements(type, t))
+      for (std::uint32_t i = 0; i < bytes_of(precision); ++i) covered[byte + i] = true;
+    std::vector<ByteRange> want;
+    for (std::uint32_t i = 0; i < covered.size(); ++i) {
+      if (covered[i]) continue;
+      if (!want.empty() && want.back().end == i)
+        ++want.back().end;
+      else
+        want.push_back({i, i + 1});
+    }
+    RC_ASSERT(padding_ranges(layout, t) == want);
+  }
+}
+
+TEST(Runs, fp8_panels_are_32_wide) {
+  // compiler.md 5.5: FP8 AL [2,729,1152], single-row owners -> 10 x 6 grid: the receiver gets one piece per
+  // (row, panel, batch); 6 panels of a 192-column part, never 12.
+  TensorType src{{2, 729, 1152}, {Precision::F8, 0}, {}};
+  src.layout.order.kind = Order::AmpLeft;
+  src.layout.tiling = {1458, 1, {{.axis = 1, .parts = 729}, {.axis = 0, .parts = 2}}, 0};
+  TensorType dst = src;
+  dst.layout.tiling = {
+      60,
+      1,
+      {{.axis = 2, .parts = 6, .block = 32}, {.axis = 1, .parts = 10, .block = 2, .padding = Padding::Zero}},
+      0};
+  const auto list = runs(ResolvedLayout(dst), 0, identity_map(3), ResolvedLayout(src));
+  EXPECT_EQ(list.size(), 2U * 74 * 6);  // 888
+}
+
+}  // namespace
+}  // namespace tw::tensor
