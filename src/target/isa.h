@@ -1,5 +1,6 @@
 // Exchange-row and supervisor instructions of the IPU21: one table (isa.def) from which encode and decode are
-// made; hardware.md 3.2 and 4.1. Meaning (what an event does, when) is not here: exchange/check and sim have it.
+// made; hardware.md 3.2 and 4.1. Meaning (what an event does, when) is not here: exchange/check and sim have
+// it.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -9,10 +10,35 @@ namespace tw::isa {
 
 enum class Op : std::uint8_t {
   // timed row instructions
-  Delay, DelayPic, DelayXpic, Send, SendOff, SendPic, SendPicP,
+  Delay,
+  DelayPic,
+  DelayXpic,
+  Send,
+  SendOff,
+  SendPic,
+  SendPicP,
   // supervisor instructions
-  Setzi, Put, Get, Ld32, St32, AddImm, Shl, Shr, AndImm, OrImm,
-  Brz, Brnz, BrnzDec, Bri, Call, Br, Sync, Sans, Runall, ExitZ, Trap
+  Setzi,
+  Put,
+  Get,
+  Ld32,
+  St32,
+  AddImm,
+  Shl,
+  Shr,
+  AndImm,
+  OrImm,
+  Brz,
+  Brnz,
+  BrnzDec,
+  Bri,
+  Call,
+  Br,
+  Sync,
+  Sans,
+  Runall,
+  ExitZ,
+  Trap
 };
 
 // One decoded instruction; only the fields of its Op are meaningful, the others are 0.
@@ -21,14 +47,15 @@ struct Instr {
   std::uint32_t n = 0;         // events or items, >= 1 (Delay*, Send*)
   std::uint32_t selector = 0;  // DelayPic/DelayXpic/SendPic selector; SendPicP: PIC selector
   std::uint32_t value = 0;     // DelayPic (18 bit), DelayXpic (13), SendPic (18)
-  std::uint32_t address = 0;   // Send/SendPicP: 18-bit item address; SendOff: 11-bit delta; branches: byte address
-  std::uint32_t control = 0;   // send control, 3 bit
-  std::uint32_t xpic = 0;      // SendPicP: 14 bit (selector<<13 | source)
-  std::uint32_t pic = 0;       // SendPicP: 18 bit
-  std::uint32_t m = 0;         // first register (destination, tested, stored or branch register)
-  std::uint32_t base = 0;      // second register (base or source)
-  std::uint32_t delta = 0;     // third register (ld32/st32 delta, runall vertex base)
-  std::int32_t imm = 0;        // immediate: setzi 20 bit, put/get csr, ld32/st32 word offset, add simm16, zones
+  std::uint32_t address =
+      0;  // Send/SendPicP: 18-bit item address; SendOff: 11-bit delta; branches: byte address
+  std::uint32_t control = 0;  // send control, 3 bit
+  std::uint32_t xpic = 0;     // SendPicP: 14 bit (selector<<13 | source)
+  std::uint32_t pic = 0;      // SendPicP: 18 bit
+  std::uint32_t m = 0;        // first register (destination, tested, stored or branch register)
+  std::uint32_t base = 0;     // second register (base or source)
+  std::uint32_t delta = 0;    // third register (ld32/st32 delta, runall vertex base)
+  std::int32_t imm = 0;  // immediate: setzi 20 bit, put/get csr, ld32/st32 word offset, add simm16, zones
   bool operator==(const Instr&) const = default;
 };
 
@@ -48,9 +75,11 @@ std::uint32_t delayxpic(std::uint32_t n, std::uint32_t selector, std::uint32_t v
 std::uint32_t send(std::uint32_t n, std::uint32_t item_address, std::uint32_t control);
 std::uint32_t sendoff(std::uint32_t n, std::uint32_t delta, std::uint32_t control);
 std::uint32_t sendpic(std::uint32_t n, std::uint32_t selector, std::uint32_t value);
-struct TwoWords { std::uint32_t word0, word1; };
-TwoWords sendpicp(std::uint32_t n, std::uint32_t item_address, std::uint32_t control, std::uint32_t pic_selector,
-                  std::uint32_t xpic14, std::uint32_t pic18);
+struct TwoWords {
+  std::uint32_t word0, word1;
+};
+TwoWords sendpicp(std::uint32_t n, std::uint32_t item_address, std::uint32_t control,
+                  std::uint32_t pic_selector, std::uint32_t xpic14, std::uint32_t pic18);
 
 std::uint32_t setzi(std::uint32_t m, std::uint32_t imm20);
 std::uint32_t put(std::uint32_t csr, std::uint32_t m);
