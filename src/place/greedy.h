@@ -1,0 +1,27 @@
+// First-fit placement in a given order; the three orders of compiler.md 8.2.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "place/legal.h"
+
+namespace tw::place {
+
+enum class Order { Lifetime, Size, LongLived };
+
+struct Greedy {
+  std::vector<std::uint32_t> address;   // complete unless `failed` is set
+  std::optional<std::uint32_t> failed;  // first request without a legal start
+  std::uint64_t largest_hole = 0;       // for `failed`: bytes of the largest range free over its lifetime
+  std::uint64_t free_bytes = 0;         // for `failed`: all bytes free over its lifetime
+};
+
+using Partners = std::vector<std::vector<std::uint32_t>>;
+
+std::vector<std::uint32_t> sorted_requests(const Problem& problem, Order order);
+// `by_first`: the order ascends in `first`, so that what is over can be forgotten (faster, same result).
+Greedy first_fit(const Device& device, const Problem& problem, const Legal& legal, const Partners& partners,
+                 const std::vector<std::uint32_t>& order, bool by_first);
+
+}  // namespace tw::place
