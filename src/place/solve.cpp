@@ -13,6 +13,9 @@
 namespace tw::place {
 namespace {
 
+constexpr int kRepairRounds = 256;                   // per starting order
+constexpr std::uint64_t kRepairPlacements = 60'000;  // of one problem: bounds the time of a refusal
+
 void check_problem(const Problem& problem) {
   const std::size_t n = problem.requests.size();
   for (const Request& r : problem.requests) {
@@ -173,6 +176,24 @@ Placement finish(const Problem& problem, const Legal& legal, std::vector<std::ui
   return p;
 }
 
+// First fit again and again, each time with the request that found no place moved to the front: what is hard
+// to place gets placed early.
+std::optional<std::vector<std::uint32_t>> repaired_order(const Device& device, const Problem& problem,
+                                                         const Legal& legal, const Partners& partners) {
+  std::uint64_t placements = 0;
+  for (Order start : {Order::Lifetime, Order::Size, Order::LongLived}) {
+    std::vector<std::uint32_t> order = sorted_requests(problem, start);
+    for (int round = 0; round < kRepairRounds && placements < kRepairPlacements; ++round) {
+      Greedy attempt = first_fit(device, problem, legal, partners, order, false);
+      if (!attempt.failed) return std::move(attempt.address);
+      const auto failed = std::ranges::find(order, *attempt.failed);
+      placements += static_cast<std::uint64_t>(failed - order.begin()) + 1;
+      std::rotate(order.begin(), failed, failed + 1);
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result solve(const Device& device, const Problem& problem) {
@@ -187,6 +208,8 @@ Result solve(const Device& device, const Problem& problem) {
                         order == Order::Lifetime);
     if (!attempt.failed) return finish(problem, legal, std::move(attempt.address));
   }
+  if (auto address = repaired_order(device, problem, legal, partners))
+    return finish(problem, legal, *std::move(address));
   if (auto address = address_search(device, problem, legal, partners))
     return finish(problem, legal, *std::move(address));
   return fragmentation(problem, attempt);
