@@ -1,5 +1,6 @@
 #include "graph/graph.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -86,7 +87,7 @@ Graph repeated(std::uint32_t count, std::size_t members, bool wrong_yield = fals
   Builder b("test");
   const ValueId x = b.host("x", {3, 4});
   std::vector<ValueId> weights;
-  for (std::size_t i = 0; i < members; ++i) weights.push_back(b.parameter("w" + std::to_string(i), {4, 4}));
+  for (std::size_t i = 0; i < members; ++i) weights.push_back(b.parameter(fmt::format("w{}", i), {4, 4}));
   const std::uint32_t sequence = b.sequence("w{}", weights);
   const ValueId bias = b.parameter("b", {4});
   const auto arguments = b.begin_repeat("loop", count, {x}, {bias}, {sequence});

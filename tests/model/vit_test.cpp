@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -146,8 +147,7 @@ TEST(Vit, DepthIsOneRepeatWithASequencePerRole) {
     names.insert(sequence.name);
     ASSERT_EQ(sequence.members.size(), 3U);
     for (std::size_t i = 0; i < 3; ++i) {
-      std::string expected = sequence.name;
-      expected.replace(expected.find("{}"), 2, std::to_string(i));
+      const std::string expected = fmt::format(fmt::runtime(sequence.name), i);
       EXPECT_EQ(fused.at(sequence.members[i]).name, expected);
     }
   }
