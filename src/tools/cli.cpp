@@ -1,0 +1,172 @@
+#include "tools/cli.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <map>
+
+#include "base/error.h"
+#include "base/version.h"
+
+namespace tw::tools {
+namespace {
+
+const char* const kExamples =
+    "Examples:\n"
+    "  tilewright e2e siglip-so400m --layers 1 --image photo.jpg --calls 2\n"
+    "      compile one layer at full width, run a photo twice through the simulated device, check it\n"
+    "  tilewright compile siglip-so400m --small --tiles 64 -o small.ipuexe\n"
+    "      write a package of the small model for 64 tiles\n"
+    "  tilewright run small.ipuexe --calls 3 --reference both --json -\n"
+    "      load it, upload its weights once, run three calls, print JSON\n"
+    "  tilewright compare small.ipuexe\n"
+    "      errors of every operation: simulated against exact, exact against FP32\n"
+    "  tilewright inspect small.ipuexe --tile 0 --phase 3\n"
+    "      bindings, segments, the program and one exchange row of tile 0\n";
+
+// Raw texts of enumerations, turned into values after parsing.
+struct Texts {
+  std::string precision = "fp8", policy = "default", attention = "auto", relays = "on", reference = "fp32",
+              weights = "random", progress = "auto";
+  bool fuse = false, no_fuse = false;
+};
+
+void model_options(CLI::App& app, Invocation& i, Texts& t) {
+  app.add_option("model", i.recipe.model.name, "siglip-so400m or pe-core-l14-capacity")->required();
+  app.add_option("--layers", i.recipe.model.layers, "encoder layers (default: the model's depth; --small: 1)")
+      ->check(CLI::Range(1U, 4096U));
+  app.add_option("--batch", i.recipe.model.batch, "images per call")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, 4096U));
+  app.add_option("--precision", t.precision, "dense layers")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"fp8", "fp16"}));
+  app.add_option("--fp8-scale", i.recipe.fp8_scale, "FP8 operand scale exponent")
+      ->capture_default_str()
+      ->check(CLI::Range(-16, 15));
+  app.add_option("--policy", t.policy, "operator selection")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"default", "capacity"}));
+  app.add_flag("--fuse-qkv", t.fuse, "one product for Q, K and V (default)");
+  app.add_flag("--no-fuse-qkv", t.no_fuse, "three products");
+  app.add_option("--attention", t.attention, "attention strategy")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "streaming", "materialized"}));
+  app.add_option("--exchange-stream-words", i.recipe.stream_words, "chunk of the exchange order")
+      ->capture_default_str()
+      ->check(CLI::Range(0U, 1U << 20));
+  app.add_option("--relays", t.relays, "relay gathers (not built yet: on and off give the same)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"on", "off"}));
+  app.add_option("--table-budget", i.recipe.table_budget, "exchange table bytes per tile")
+      ->capture_default_str()
+      ->check(CLI::Range(64U, 212992U));
+  app.add_option("--fragment-limit", i.recipe.fragment_limit, "sends and receives per tile")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, 1U << 24));
+  app.add_flag("--small", i.recipe.model.small, "the small test variant");
+  app.add_option("--image-size", i.recipe.model.image_size, "image side in pixels, a multiple of 14")
+      ->check(CLI::Range(14U, 4096U));
+  app.add_option("--weights", t.weights, "random")->capture_default_str()->check(CLI::IsMember({"random"}));
+  app.add_option("--tiles", i.recipe.tiles, "tiles that planning may use")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, 1472U));
+  app.add_option("--seed", i.recipe.seed, "seed of the random tensors")->capture_default_str();
+}
+
+void run_options(CLI::App& app, Invocation& i, Texts& t) {
+  app.add_option("--calls", i.run.calls, "resident calls after one upload")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, 1000000U));
+  app.add_option("--image", i.run.images, "photograph (repeatable; cycled over the batch)");
+  app.add_option("--reference", t.reference, "what to check against")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"fp32", "exact", "both", "none"}));
+  app.add_option("--cosine-threshold", i.run.checks.cosine_threshold, "minimum cosine per image, strict")
+      ->capture_default_str()
+      ->check(CLI::Range(-1.0, 1.0));
+  app.add_option(
+      "--exact-drop-rounding", i.run.checks.drop_group_rounding,
+      "test switch: the exact interpreter skips the F16 rounding between product groups of this operation");
+  app.add_flag("--lenient", i.run.sim.lenient, "experiments: an empty mux window writes nothing");
+}
+
+void common_options(CLI::App& app, Invocation& i, Texts& t) {
+  app.add_option("--target", i.target, "device description (TOML; default: the built-in c600)");
+  app.add_option("--threads", i.threads, "host threads (default: all cores)")->check(CLI::Range(1U, 256U));
+  app.add_option("--json", i.json, "write the result as JSON to FILE; '-' is standard output");
+  app.add_option("--progress", t.progress, "progress display")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  app.add_flag("--quiet", i.quiet, "no progress and no table");
+  app.add_option("--log-level", i.log_level, "trace, debug, info, warn, error")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}));
+}
+
+void apply(Invocation& i, const Texts& t) {
+  i.recipe.precision = t.precision == "fp8" ? tensor::Precision::F8 : tensor::Precision::F16;
+  i.recipe.policy = t.policy == "capacity" ? plan::Policy::Capacity : plan::Policy::Default;
+  i.recipe.attention = t.attention == "streaming"      ? plan::Attention::Streaming
+                       : t.attention == "materialized" ? plan::Attention::Materialized
+                                                       : plan::Attention::Auto;
+  if (t.fuse && t.no_fuse) throw Error(ErrorKind::Usage, "--fuse-qkv and --no-fuse-qkv exclude each other");
+  i.recipe.model.fuse_qkv = !t.no_fuse;
+  i.run.checks.fp32 = t.reference == "fp32" || t.reference == "both";
+  i.run.checks.exact = t.reference == "exact" || t.reference == "both";
+  i.progress = i.quiet || t.progress == "never" ? ProgressMode::Never
+               : t.progress == "always"         ? ProgressMode::Always
+                                                : ProgressMode::Auto;
+}
+
+}  // namespace
+
+std::optional<Invocation> parse(int argc, const char* const* argv) {
+  Invocation i;
+  Texts t;
+  CLI::App app{
+      "Tilewright: put whole vision transformers into the SRAM of a Graphcore IPU21 and run them in "
+      "simulation."};
+  app.footer(kExamples);
+  app.set_version_flag("--version", std::string("tilewright ") + kVersion + " (" + kCommit + ")");
+  app.require_subcommand(1);
+  auto command = [&](const char* name, const char* text, const char* example, Command c) {
+    CLI::App* sub = app.add_subcommand(name, text);
+    sub->footer(std::string("Example:\n  tilewright ") + example + "\n");
+    sub->callback([&i, c] { i.command = c; });
+    return sub;
+  };
+  CLI::App* compile = command("compile", "plan, place, schedule, encode, package",
+                              "compile siglip-so400m --layers 1 -o one.ipuexe", Command::Compile);
+  CLI::App* run = command("run", "load a package into the simulated device, run and check calls",
+                          "run one.ipuexe --image photo.jpg --calls 2", Command::Run);
+  CLI::App* e2e =
+      command("e2e", "compile, run and check in one go",
+              "e2e siglip-so400m --small --tiles 64 --batch 2 --calls 3 --reference both", Command::E2e);
+  CLI::App* compare =
+      command("compare", "per-operation errors and the first divergence with tile and address",
+              "compare one.ipuexe --image photo.jpg", Command::Compare);
+  CLI::App* inspect = command("inspect", "what is in a package: bindings, segments, program, rows",
+                              "inspect one.ipuexe --tile 17 --phase 4", Command::Inspect);
+  for (CLI::App* sub : {compile, e2e}) model_options(*sub, i, t);
+  for (CLI::App* sub : {run, e2e, compare}) run_options(*sub, i, t);
+  for (CLI::App* sub : {compile, run, e2e, compare, inspect}) common_options(*sub, i, t);
+  compile->add_option("-o,--output", i.package, "package file")->required();
+  e2e->add_option("-o,--output", i.package, "also write the package");
+  for (CLI::App* sub : {run, compare, inspect})
+    sub->add_option("package", i.package, "FILE.ipuexe")->required();
+  inspect->add_option("--tile", i.inspect_tile, "physical tile to disassemble")->check(CLI::Range(0U, 1471U));
+  inspect->add_option("--phase", i.inspect_phase, "exchange phase of that tile");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) {
+      app.exit(e);
+      return std::nullopt;
+    }
+    throw Error(ErrorKind::Usage, e.what());
+  }
+  apply(i, t);
+  return i;
+}
+
+}  // namespace tw::tools

@@ -1,0 +1,32 @@
+// The command line of `tilewright` (cli.md) as one value.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "tools/pipeline.h"
+#include "tools/recipe.h"
+
+namespace tw::tools {
+
+enum class Command { Compile, Run, E2e, Compare, Inspect };
+
+struct Invocation {
+  Command command = Command::E2e;
+  Recipe recipe;
+  RunOptions run;
+  std::string package;  // run, compare, inspect: FILE.ipuexe; compile: -o
+  std::string target;   // --target
+  std::string json;     // --json FILE, "-" = standard output
+  std::optional<std::uint32_t> inspect_tile, inspect_phase;
+  unsigned threads = 0;
+  ProgressMode progress = ProgressMode::Auto;
+  bool quiet = false;
+  std::string log_level = "warn";
+};
+
+// Parses; on --help or --version prints and returns nullopt. Error{Usage} names the option.
+std::optional<Invocation> parse(int argc, const char* const* argv);
+
+}  // namespace tw::tools

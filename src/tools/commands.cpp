@@ -1,0 +1,158 @@
+#include "tools/commands.h"
+
+#include <fmt/core.h>
+#include <spdlog/spdlog.h>
+
+#include <csignal>
+#include <cstring>
+#include <new>
+
+#include "base/error.h"
+#include "tools/cli.h"
+#include "tools/compare.h"
+#include "tools/files.h"
+#include "tools/inspect.h"
+#include "tools/json.h"
+
+namespace tw::tools {
+namespace {
+
+void print_table(const Invocation& i, const std::string& text) {
+  if (i.quiet || i.json == "-") return;
+  write_text(text, "-");
+}
+
+void print_json(const Invocation& i, const std::string& text) {
+  if (!i.json.empty()) write_text(text, i.json);
+}
+
+PackageFile write_package(const Invocation& i, Compiled& compiled) {
+  PackageFile file;
+  if (i.package.empty()) return file;
+  file.file = i.package;
+  file.bytes = package::write(compiled.package, i.package);
+  file.sha256 = sha256_of(i.package);
+  return file;
+}
+
+// The recipe that a package carries; what is built again must be what is in it.
+Recipe recipe_of(const package::Package& package) { return recipe_from_json(package.side.recipe_json); }
+
+int compile_command(const Invocation& i, const Host& host) {
+  require_writable(i.package);
+  Compiled compiled = compile_model(host, i.recipe);
+  const PackageFile file = write_package(i, compiled);
+  host.progress->finish();
+  print_table(i, compile_table(i.recipe, compiled.model, compiled.result.report) +
+                     fmt::format("  package                    {} ({} B, sha256 {})\n", file.file, file.bytes,
+                                 file.sha256));
+  print_json(i, result_json(compile_json(host, i.recipe, compiled.model, compiled.result.report, file), ""));
+  return 0;
+}
+
+int e2e_command(const Invocation& i, const Host& host) {
+  if (!i.package.empty()) require_writable(i.package);
+  Compiled compiled = compile_model(host, i.recipe);
+  const PackageFile file = write_package(i, compiled);
+  host.progress->finish();
+  print_table(i, compile_table(i.recipe, compiled.model, compiled.result.report));
+  const RunReport report = run_package(host, i.recipe, compiled.package, i.run);
+  print_table(i, run_table(host, report));
+  print_json(i, result_json(compile_json(host, i.recipe, compiled.model, compiled.result.report, file),
+                            run_json(host, report)));
+  return report.pass ? 0 : 5;
+}
+
+int run_command(const Invocation& i, const Host& host) {
+  const package::Package package = package::read(i.package);
+  const Recipe recipe = recipe_of(package);
+  const RunReport report = run_package(host, recipe, package, i.run);
+  print_table(i, run_table(host, report));
+  print_json(i, result_json("", run_json(host, report)));
+  return report.pass ? 0 : 5;
+}
+
+int compare_command(const Invocation& i, const Host& host) {
+  const package::Package package = package::read(i.package);
+  const CompareReport report = compare_package(host, recipe_of(package), i.run);
+  print_table(i, compare_table(report));
+  print_json(i, compare_json(report));
+  return report.pass ? 0 : 5;
+}
+
+int inspect_command(const Invocation& i) {
+  const package::Package package = package::read(i.package);
+  print_table(i, inspect_text(package, i.inspect_tile, i.inspect_phase));
+  print_json(i, inspect_json(package));
+  return 0;
+}
+
+int dispatch(const Invocation& i) {
+  spdlog::set_level(spdlog::level::from_str(i.log_level));
+  Progress progress(i.progress);
+  Host host;
+  host.threads = i.threads;
+  host.progress = &progress;
+  if (!i.target.empty()) host.device = load_device(i.target);
+  switch (i.command) {
+    case Command::Compile:
+      return compile_command(i, host);
+    case Command::E2e:
+      return e2e_command(i, host);
+    case Command::Run:
+      return run_command(i, host);
+    case Command::Compare:
+      return compare_command(i, host);
+    case Command::Inspect:
+      return inspect_command(i);
+  }
+  return 1;
+}
+
+// --json is honoured for failures too, also when the command line itself is wrong.
+std::string json_target(int argc, const char* const* argv) {
+  for (int a = 1; a < argc; ++a) {
+    if (std::strcmp(argv[a], "--json") == 0 && a + 1 < argc) return argv[a + 1];
+    if (std::strncmp(argv[a], "--json=", 7) == 0) return argv[a] + 7;
+  }
+  return "";
+}
+
+void report_failure(const std::string& json_file, const std::string& json, const std::string& text) {
+  fmt::print(stderr, "tilewright: {}\n", text);
+  if (json_file.empty()) return;
+  try {
+    write_text(json, json_file);
+  } catch (const Error& e) {
+    fmt::print(stderr, "tilewright: {}\n", e.what());
+  }
+}
+
+void interrupted(int) { _Exit(130); }
+
+}  // namespace
+
+int tilewright(int argc, const char* const* argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a write error, not a death
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGINT, interrupted);
+  const std::string json_file = json_target(argc, argv);
+  try {
+    const auto invocation = parse(argc, argv);
+    return invocation ? dispatch(*invocation) : 0;
+  } catch (const Error& e) {
+    report_failure(json_file, error_json(e), e.what());
+    return exit_code(e.kind);
+  } catch (const std::bad_alloc&) {
+    report_failure(json_file, internal_error_json("out of host memory"), "out of host memory");
+    return 1;
+  } catch (const std::exception& e) {
+    report_failure(json_file, internal_error_json(e.what()),
+                   fmt::format("internal error: {}\nThis is a bug in tilewright. Please report it with the "
+                               "command line and this message.",
+                               e.what()));
+    return 1;
+  }
+}
+
+}  // namespace tw::tools

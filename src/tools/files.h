@@ -1,0 +1,14 @@
+// Files the tools write: whole or not at all (a temporary beside the target, then a rename).
+#pragma once
+#include <filesystem>
+#include <string>
+
+namespace tw::tools {
+
+// Error{Io} names the path and the cause; nothing partial remains. "-" writes to standard output.
+void write_text(const std::string& text, const std::string& file);
+// Throws Error{Io} before long work when `file` could not be created.
+void require_writable(const std::filesystem::path& file);
+std::string sha256_of(const std::filesystem::path& file);
+
+}  // namespace tw::tools

@@ -1,0 +1,160 @@
+#include "tools/json.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+#include "base/version.h"
+
+namespace tw::tools {
+namespace {
+using json = nlohmann::ordered_json;
+
+json number(double x) { return std::isfinite(x) ? json(x) : json(nullptr); }
+
+template <class T>
+json optional(const std::optional<T>& x) {
+  if (!x) return nullptr;
+  if constexpr (std::is_same_v<T, double>) {
+    return number(*x);
+  } else {
+    return *x;
+  }
+}
+
+json envelope() {
+  return {{"schema_version", 1},
+          {"tool", {{"name", "tilewright"}, {"version", kVersion}, {"commit", kCommit}}}};
+}
+
+json fault_json(const sim::Fault& f) {
+  return {{"kind", sim::name_of(f.kind)},
+          {"tile", f.tile},
+          {"address", f.address},
+          {"cycle", f.cycle},
+          {"phase", f.phase},
+          {"what", f.what}};
+}
+
+}  // namespace
+
+std::string compile_json(const Host& host, const Recipe& recipe, const model::Model& model,
+                         const compile::Report& r, const PackageFile& file) {
+  json j;
+  j["model"] = {{"name", model.config.name},
+                {"layers", model.config.layers},
+                {"batch", model.config.batch},
+                {"parameters", model.parameters}};
+  j["policy"] = name_of(recipe.policy);
+  j["precision"] = precision_name(recipe.precision);
+  j["target"] = {{"name", host.device.name}, {"tiles", recipe.tiles}, {"clock_hz", host.device.clock_hz}};
+  j["fits"] = true;
+  j["memory"] = {{"peak_tensor_bytes", r.peak_tensor_bytes},
+                 {"peak_total_bytes", r.peak_total_bytes},
+                 {"budget_bytes", r.budget_bytes},
+                 {"peak_tile", r.peak_tile},
+                 {"peak_step", r.peak_step},
+                 {"peak_standard_bytes", r.peak_standard_bytes},
+                 {"peak_interleaved_bytes", r.peak_interleaved_bytes},
+                 {"parameter_bytes_total", r.parameter_bytes_total},
+                 {"reserve_bytes", r.reserve_bytes},
+                 {"estimated_tensor_bytes", r.estimated_tensor_bytes}};
+  j["exchange"] = {{"phases", r.phases},
+                   {"table_bytes_max", r.table_bytes_max},
+                   {"table_bytes_mean", r.table_bytes_mean},
+                   {"table_budget_bytes", recipe.table_budget},
+                   {"fragments_max", r.fragments_max},
+                   {"fragment_limit", recipe.fragment_limit},
+                   {"relay_phases", r.relay_phases},
+                   {"horizon_over_bound_mean", r.horizon_over_bound_mean},
+                   {"horizon_over_bound_worst", r.horizon_over_bound_worst}};
+  j["cycles"] = {{"estimated", r.cycles_estimated}, {"scheduled", r.cycles_scheduled}};
+  j["seconds"] = {{"plan", r.seconds_plan},         {"lower", r.seconds_lower}, {"place", r.seconds_place},
+                  {"exchange", r.seconds_exchange}, {"emit", r.seconds_emit},   {"total", r.seconds_total}};
+  j["host_peak_rss_bytes"] = peak_rss_bytes();
+  j["package"] = {{"file", file.file}, {"bytes", file.bytes}, {"sha256", file.sha256}};
+  return j.dump();
+}
+
+std::string run_json(const Host& host, const RunReport& r) {
+  json j;
+  j["calls"] = json::array();
+  double cycles = 0, compute = 0, exchange = 0, sync = 0;
+  for (const CallReport& c : r.calls) {
+    j["calls"].push_back({{"index", c.index},
+                          {"cycles", c.stats.cycles},
+                          {"cosine_min", optional(c.cosine_min)},
+                          {"max_abs_error", optional(c.max_abs_error)},
+                          {"same_as_call", optional(c.same_as_call)},
+                          {"exact", optional(c.exact)},
+                          {"pass", c.pass}});
+    cycles = static_cast<double>(c.stats.cycles);
+    compute = static_cast<double>(c.stats.compute_cycles);
+    exchange = static_cast<double>(c.stats.exchange_cycles);
+    sync = static_cast<double>(c.stats.sync_cycles);
+  }
+  j["simulated"] = {{"cycles_per_call", cycles},
+                    {"compute_cycles", compute},
+                    {"exchange_cycles", exchange},
+                    {"sync_cycles", sync},
+                    {"milliseconds_at_clock", 1e3 * cycles / host.device.clock_hz}};
+  j["exact_match"] = optional(r.exact_match);
+  j["faults"] = json::array();
+  if (r.fault) j["faults"].push_back(fault_json(*r.fault));
+  j["fp8_clips"] = r.fp8_clips;
+  j["seconds"] = {
+      {"simulate", r.seconds_simulate}, {"reference", r.seconds_reference}, {"exact", r.seconds_exact}};
+  j["openblas_seconds_same_macs"] = r.openblas_seconds;
+  j["macs"] = r.macs;
+  j["pass"] = r.pass;
+  return j.dump();
+}
+
+std::string result_json(const std::string& compile, const std::string& run) {
+  json j = envelope();
+  if (!compile.empty()) j["compile"] = json::parse(compile);
+  if (!run.empty()) j["run"] = json::parse(run);
+  return j.dump(2) + "\n";
+}
+
+std::string error_json(const Error& error) {
+  json j = envelope();
+  json e = {{"kind", kind_name(error.kind)}, {"message", error.what()}};
+  if (error.capacity) {
+    const CapacityDetail& d = *error.capacity;
+    e.update({{"tile", d.tile},
+              {"physical_tile", d.physical_tile},
+              {"step", d.step},
+              {"step_path", d.step_path},
+              {"memory_class", d.memory_class},
+              {"needed_bytes", d.needed_bytes},
+              {"available_bytes", d.available_bytes},
+              {"missing_bytes", d.missing_bytes},
+              {"largest_hole_bytes", d.largest_hole_bytes},
+              {"failing_tiles", d.failing_tiles}});
+    e["live"] = json::array();
+    for (const LiveTensor& t : d.live) {
+      e["live"].push_back({{"tensor", t.tensor},
+                           {"role", t.role},
+                           {"shape", t.shape},
+                           {"precision", t.precision},
+                           {"bytes", t.bytes},
+                           {"padding_bytes", t.padding_bytes},
+                           {"first_step", t.first_step},
+                           {"last_step", t.last_step}});
+    }
+    e["suggestions"] = json::array();
+    for (const Suggestion& s : d.suggestions)
+      e["suggestions"].push_back({{"change", s.change}, {"saves_bytes", s.saves_bytes}});
+  }
+  j["error"] = e;
+  return j.dump(2) + "\n";
+}
+
+std::string internal_error_json(const std::string& what) {
+  json j = envelope();
+  j["error"] = {{"kind", "internal"}, {"message", what}};
+  return j.dump(2) + "\n";
+}
+
+}  // namespace tw::tools

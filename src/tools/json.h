@@ -1,0 +1,27 @@
+// The JSON objects of cli.md (schema_version 1) as text, and the tables people read.
+#pragma once
+#include <string>
+
+#include "base/error.h"
+#include "tools/pipeline.h"
+
+namespace tw::tools {
+
+struct PackageFile {
+  std::string file;  // empty: not written
+  std::uint64_t bytes = 0;
+  std::string sha256;
+};
+
+std::string compile_json(const Host& host, const Recipe& recipe, const model::Model& model,
+                         const compile::Report& report, const PackageFile& file);
+std::string run_json(const Host& host, const RunReport& report);
+// Wraps objects as {"schema_version", "tool", "compile": ..., "run": ...}; empty texts are left out.
+std::string result_json(const std::string& compile, const std::string& run);
+std::string error_json(const Error& error);
+std::string internal_error_json(const std::string& what);
+
+std::string compile_table(const Recipe& recipe, const model::Model& model, const compile::Report& report);
+std::string run_table(const Host& host, const RunReport& report);
+
+}  // namespace tw::tools

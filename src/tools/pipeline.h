@@ -1,0 +1,67 @@
+// The library calls behind compile, run and e2e: model + recipe -> package -> simulated calls -> checks.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "compile/compile.h"
+#include "package/package.h"
+#include "sim/machine.h"
+#include "tools/recipe.h"
+
+namespace tw::tools {
+
+// Set by --target and --threads.
+struct Host {
+  Device device = c600();
+  unsigned threads = 0;
+  Progress* progress = nullptr;
+};
+
+struct Compiled {
+  model::Model model;
+  compile::Result result;
+  package::Package package;  // image, packed weights, side section (without the file's own figures)
+};
+Compiled compile_model(const Host& host, const Recipe& recipe);
+
+// What `run` checks against: fp32 or exact, both, none.
+struct Checks {
+  bool fp32 = true, exact = false;
+  double cosine_threshold = 0.99;   // strict
+  std::string drop_group_rounding;  // test switch of plan/exact
+  bool blas_yardstick = true;       // time OpenBLAS on the same products
+};
+struct RunOptions {
+  std::uint32_t calls = 1;
+  std::vector<std::filesystem::path> images;  // empty: the same random input in every call
+  Checks checks;
+  sim::Options sim;
+};
+
+struct CallReport {
+  std::uint32_t index = 0;
+  sim::CallStats stats;
+  std::optional<double> cosine_min, max_abs_error;
+  std::optional<std::uint32_t> same_as_call;  // first earlier call with equal output bytes
+  std::optional<bool> exact;                  // equal to the exact interpreter, every bit
+  bool pass = false;
+};
+struct RunReport {
+  std::vector<CallReport> calls;
+  std::optional<sim::Fault> fault;
+  std::optional<bool> exact_match;
+  std::uint64_t fp8_clips = 0;
+  double seconds_simulate = 0, seconds_reference = 0, seconds_exact = 0, openblas_seconds = 0;
+  std::uint64_t macs = 0;  // of all products, one call
+  bool pass = false;
+};
+RunReport run_package(const Host& host, const Recipe& recipe, const package::Package& package,
+                      const RunOptions& options);
+
+std::uint64_t peak_rss_bytes();
+
+}  // namespace tw::tools

@@ -1,0 +1,98 @@
+#include "tools/recipe.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace tw::tools {
+using nlohmann::json;
+
+const char* name_of(plan::Policy policy) { return policy == plan::Policy::Default ? "default" : "capacity"; }
+
+const char* name_of(plan::Attention attention) {
+  switch (attention) {
+    case plan::Attention::Auto:
+      return "auto";
+    case plan::Attention::Streaming:
+      return "streaming";
+    case plan::Attention::Materialized:
+      return "materialized";
+  }
+  return "";
+}
+
+const char* precision_name(tensor::Precision precision) {
+  switch (precision) {
+    case tensor::Precision::F8:
+      return "fp8";
+    case tensor::Precision::F16:
+      return "fp16";
+    case tensor::Precision::F32:
+      return "fp32";
+  }
+  return "";
+}
+
+std::string to_json(const Recipe& r) {
+  const json j = {{"model", r.model.name},
+                  {"layers", r.model.layers},
+                  {"batch", r.model.batch},
+                  {"small", r.model.small},
+                  {"image_size", r.model.image_size},
+                  {"fuse_qkv", r.model.fuse_qkv},
+                  {"seed", r.seed},
+                  {"precision", precision_name(r.precision)},
+                  {"fp8_scale", r.fp8_scale},
+                  {"policy", name_of(r.policy)},
+                  {"attention", name_of(r.attention)},
+                  {"tiles", r.tiles},
+                  {"stream_words", r.stream_words},
+                  {"table_budget", r.table_budget},
+                  {"fragment_limit", r.fragment_limit}};
+  return j.dump();
+}
+
+Recipe recipe_from_json(const std::string& text) {
+  try {
+    const json j = json::parse(text);
+    Recipe r;
+    r.model.name = j.at("model").get<std::string>();
+    r.model.layers = j.at("layers").get<std::uint32_t>();
+    r.model.batch = j.at("batch").get<std::uint32_t>();
+    r.model.small = j.at("small").get<bool>();
+    r.model.image_size = j.at("image_size").get<std::uint32_t>();
+    r.model.fuse_qkv = j.at("fuse_qkv").get<bool>();
+    r.seed = j.at("seed").get<std::uint64_t>();
+    r.precision = j.at("precision") == "fp8" ? tensor::Precision::F8 : tensor::Precision::F16;
+    r.fp8_scale = j.at("fp8_scale").get<int>();
+    r.policy = j.at("policy") == "capacity" ? plan::Policy::Capacity : plan::Policy::Default;
+    const auto attention = j.at("attention").get<std::string>();
+    r.attention = attention == "streaming"      ? plan::Attention::Streaming
+                  : attention == "materialized" ? plan::Attention::Materialized
+                                                : plan::Attention::Auto;
+    r.tiles = j.at("tiles").get<std::uint32_t>();
+    r.stream_words = j.at("stream_words").get<std::uint32_t>();
+    r.table_budget = j.at("table_budget").get<std::uint32_t>();
+    r.fragment_limit = j.at("fragment_limit").get<std::uint32_t>();
+    return r;
+  } catch (const json::exception& e) {
+    throw Error(ErrorKind::File, std::string("the package's recipe is damaged: ") + e.what());
+  }
+}
+
+compile::Options compile_options(const Recipe& r, unsigned threads) {
+  compile::Options o;
+  o.plan.tiles = r.tiles;
+  o.plan.precision = r.precision;
+  o.plan.fp8_scale = r.fp8_scale;
+  o.plan.policy = r.policy;
+  o.plan.attention = r.attention;
+  o.plan.threads = threads;
+  o.table_budget = r.table_budget;
+  o.fragment_limit = r.fragment_limit;
+  o.stream_words = r.stream_words;
+  o.threads = threads;
+  return o;
+}
+
+}  // namespace tw::tools

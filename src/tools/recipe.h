@@ -1,0 +1,33 @@
+// Everything that decides what is built and checked, in one value: the options of cli.md. A package carries
+// its Recipe as JSON, so that `run` and `compare` can make the same model, weights and plan again.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "compile/compile.h"
+#include "model/model.h"
+#include "target/device.h"
+
+namespace tw::tools {
+
+struct Recipe {
+  model::Config model;  // name, layers, batch, small, image_size, fuse_qkv
+  std::uint64_t seed = 1;
+  tensor::Precision precision = tensor::Precision::F8;
+  int fp8_scale = -4;
+  plan::Policy policy = plan::Policy::Default;
+  plan::Attention attention = plan::Attention::Auto;
+  std::uint32_t tiles = 1472;
+  std::uint32_t stream_words = 1024, table_budget = 81920, fragment_limit = 16384;
+};
+std::string to_json(const Recipe& recipe);
+Recipe recipe_from_json(const std::string& text);  // Error{File} when it is not one of ours
+
+compile::Options compile_options(const Recipe& recipe, unsigned threads);
+const char* name_of(plan::Policy policy);
+const char* name_of(plan::Attention attention);
+const char* precision_name(tensor::Precision precision);  // "fp8", "fp16"
+
+}  // namespace tw::tools
