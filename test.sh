@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs every check: format, include direction, file sizes, unit, golden,
+# property, error and end-to-end tests (release), then the fast tests under ASan and UBSan.
+# `./test.sh --long` adds the long suites.
+set -euo pipefail
+cd "$(dirname "$0")"
+# shellcheck source=scripts/setup.sh
+. scripts/setup.sh
+
+# shellcheck disable=SC2086
+install_missing $packages_build $packages_test
+fetch_photos
+
+say "format, include direction, sizes"
+git ls-files '*.h' '*.cpp' | xargs clang-format-19 --dry-run --Werror
+python3 scripts/check_layers.py
+python3 scripts/check_sizes.py
+
+say "building (release)"
+build_preset release -DTW_TESTS=ON -DTW_BENCH=ON
+say "tests (release)"
+ctest --test-dir build/release --output-on-failure -j 2
+if [ "${1:-}" = --long ]; then
+  say "long tests"
+  TILEWRIGHT_LONG=1 ctest --test-dir build/release --output-on-failure -L long
+fi
+
+say "building (asan-ubsan)"
+build_preset asan-ubsan
+say "fast tests under ASan and UBSan"
+ctest --test-dir build/asan-ubsan --output-on-failure -j 2 -LE "slow|long"
