@@ -76,7 +76,7 @@ using F143 = Quarter<3, 8>;
 using F152 = Quarter<2, 16>;
 
 // A correctly rounded table of one function of an F16 argument. Computed in long double: no value of exp or
-// tanh at a half lies nearer than 2^-40 (relative) to a rounding boundary, so the step over double is
+// tanh at a half lies nearer than 2^-27 (relative) to a rounding boundary, so the step over double is
 // harmless.
 using HalfTable = std::array<std::uint16_t, 65536>;
 
