@@ -1,0 +1,162 @@
+"""Wrong input gets one clear message and the exit code of the contract, and leaves nothing behind."""
+import json
+import os
+import resource
+import unittest
+
+from harness import PHOTOS, SMALL, TempDir, result, tilewright
+
+MODEL = "siglip-so400m"
+
+
+class Usage(unittest.TestCase):
+    def refuse(self, *arguments, code=2, text=""):
+        done = tilewright(*arguments, check=code)
+        self.assertIn(text, done.stderr)
+        self.assertNotIn("internal", done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_usage(self):
+        self.refuse(text="subcommand")
+        self.refuse("e2e", MODEL, "--no-such-option", text="--no-such-option")
+        self.refuse("e2e", "no-such-model", text="no-such-model")
+        self.refuse("frobnicate", text="frobnicate")
+        for option, value in [("--tiles", 0), ("--tiles", 1473), ("--batch", 0), ("--batch", -1), ("--layers", 0),
+                              ("--calls", 0), ("--image-size", 0), ("--image-size", 15), ("--fp8-scale", 16),
+                              ("--precision", "fp4"), ("--policy", "wild"), ("--threads", 0), ("--cosine-threshold", 2),
+                              ("--table-budget", 0), ("--fragment-limit", 0), ("--batch", "many"), ("--seed", "x")]:
+            with self.subTest(f"{option} {value}"):
+                self.refuse("e2e", MODEL, "--small", option, value)
+        self.refuse("e2e", MODEL, "--fuse-qkv", "--no-fuse-qkv", text="exclude")
+
+    def test_json_of_a_usage_error(self):
+        error = result("e2e", MODEL, "--tiles", 0, check=2)["error"]
+        self.assertEqual(error["kind"], "usage")
+
+    def test_help(self):
+        self.assertIn("Examples", tilewright("--help", check=0).stdout)
+        for command in ("compile", "run", "e2e", "compare", "inspect"):
+            self.assertIn("Example", tilewright(command, "--help", check=0).stdout)
+
+
+class DoesNotFit(TempDir):
+    def test_too_few_tiles(self):
+        package = self.folder / "p.ipuexe"
+        done = tilewright("compile", MODEL, "--layers", 1, "--tiles", 8, "-o", package, "--json", "-", check=3)
+        error = json.loads(done.stdout)["error"]
+        self.assertIn(error["kind"], ("capacity", "contiguity", "fragmentation"))
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_table_budget_and_fragment_limit(self):
+        fits = result("e2e", MODEL, *SMALL, "--cosine-threshold", "0.9")["compile"]["exchange"]
+        table, fragments = fits["table_bytes_max"], fits["fragments_max"]
+        error = result("e2e", MODEL, *SMALL, "--fragment-limit", fragments - 1, check=3)["error"]
+        self.assertEqual(error["kind"], "fragments")
+        self.assertIn(f"{fragments}", error["message"].replace(",", ""))
+        result("e2e", MODEL, *SMALL, "--fragment-limit", fragments, "--cosine-threshold", "0.9")
+        error = result("e2e", MODEL, *SMALL, "--table-budget", 64, check=3)["error"]
+        self.assertEqual(error["kind"], "exchange-table")
+        self.assertGreater(table, 64)
+
+
+class Photographs(TempDir):
+    def refuse(self, file):
+        done = tilewright("e2e", MODEL, *SMALL, "--image", file, check=4)
+        self.assertIn(str(file), done.stderr)
+
+    def test_unreadable(self):
+        self.refuse(self.folder / "missing.png")
+        self.refuse(self.folder)
+        text = self.folder / "text.png"
+        text.write_text("not an image")
+        self.refuse(text)
+        empty = self.folder / "empty.jpg"
+        empty.write_bytes(b"")
+        self.refuse(empty)
+
+    def test_truncated(self):
+        whole = (PHOTOS / "coffee.png").read_bytes()
+        for length in (1, 8, 33, 1000, len(whole) // 2):
+            cut = self.folder / f"cut{length}.png"
+            cut.write_bytes(whole[:length])
+            self.refuse(cut)
+
+    def test_oversized(self):
+        # A PNG header that claims 100,000 x 100,000 pixels.
+        whole = bytearray((PHOTOS / "coffee.png").read_bytes())
+        whole[16:24] = (100000).to_bytes(4, "big") * 2
+        huge = self.folder / "huge.png"
+        huge.write_bytes(whole)
+        self.refuse(huge)
+
+
+class Packages(TempDir):
+    def setUp(self):
+        super().setUp()
+        self.package = self.folder / "p.ipuexe"
+        tilewright("compile", MODEL, *SMALL, "-o", self.package, check=0)
+        self.bytes = self.package.read_bytes()
+
+    def refuse(self, content):
+        bad = self.folder / "bad.ipuexe"
+        bad.write_bytes(content)
+        done = tilewright("run", bad, check=4)
+        self.assertIn("bad.ipuexe", done.stderr)
+
+    def test_truncated(self):
+        size = len(self.bytes)
+        for length in (0, 1, 7, 8, 63, 64, 4095, 4096, size // 3, size // 2, size - 4096, size - 1):
+            with self.subTest(length):
+                self.refuse(self.bytes[:length])
+
+    def test_flipped_bits(self):
+        size = len(self.bytes)
+        for i in range(40):
+            at = (i * 2654435761) % size
+            content = bytearray(self.bytes)
+            content[at] ^= 1 << (i % 8)
+            with self.subTest(at):
+                self.refuse(content)
+
+    def test_foreign(self):
+        self.refuse(b"PK\x03\x04" + b"\0" * 5000)
+        done = tilewright("run", self.folder / "missing.ipuexe", check=4)
+        self.assertIn("missing.ipuexe", done.stderr)
+
+    def test_inspect(self):
+        text = tilewright("inspect", self.package, check=0).stdout
+        self.assertIn("vit.image.patches", text)
+        self.assertIn("phase 0", tilewright("inspect", self.package, "--tile", 0, check=0).stdout)
+        self.assertIn("row of phase 0", tilewright("inspect", self.package, "--tile", 0, "--phase", 0, check=0).stdout)
+        tilewright("inspect", self.package, "--tile", 0, "--phase", 999, check=2)
+        tilewright("inspect", self.package, "--tile", 1472, check=2)
+
+
+class Outputs(TempDir):
+    def test_unwritable(self):
+        for target in (self.folder / "no" / "such" / "folder.ipuexe", self.folder):
+            done = tilewright("compile", MODEL, *SMALL, "-o", target, check=4)
+            self.assertIn(str(target), done.stderr)
+        tilewright("e2e", MODEL, *SMALL, "--cosine-threshold", "0.9", "--json", self.folder / "no" / "x.json", check=4)
+
+    def test_full_disk(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+        target = self.folder / "p.ipuexe"
+        done = tilewright("compile", MODEL, *SMALL, "-o", target, check=4, preexec_fn=limit)
+        self.assertIn(str(target), done.stderr)
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_target_files(self):
+        bad = self.folder / "t.toml"
+        for text in ("nonsense = [", "tilez = 5\n", "tiles = 0\n", ""):
+            bad.write_text(text)
+            done = tilewright("e2e", MODEL, *SMALL, "--target", bad)
+            if text:
+                self.assertIn(done.returncode, (2, 4), text)
+        tilewright("e2e", MODEL, *SMALL, "--target", self.folder / "none.toml", check=4)
+
+
+if __name__ == "__main__":
+    unittest.main()
