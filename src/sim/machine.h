@@ -16,24 +16,42 @@
 namespace tw::sim {
 
 enum class FaultKind : std::uint8_t {
-  UnknownInstruction, MisplacedInstruction, BadCallTarget, KernelContract, F16Overflow, UndefinedRead,
-  ElementClash, RowFetchClash, EmptyMuxWindow, WidthMismatch, PointerOutOfRange, SendOutOfRange, Unaligned,
-  StoreAfterRowEnd, BadDcount, WorkersBusy, BarrierMismatch, StackOverflow, HostLimit, StepLimit, AddressConflict
+  UnknownInstruction,
+  MisplacedInstruction,
+  BadCallTarget,
+  KernelContract,
+  F16Overflow,
+  UndefinedRead,
+  ElementClash,
+  RowFetchClash,
+  EmptyMuxWindow,
+  WidthMismatch,
+  PointerOutOfRange,
+  SendOutOfRange,
+  Unaligned,
+  StoreAfterRowEnd,
+  BadDcount,
+  WorkersBusy,
+  BarrierMismatch,
+  StackOverflow,
+  HostLimit,
+  StepLimit,
+  AddressConflict
 };
 const char* name_of(FaultKind kind);
 
 struct Fault {
   FaultKind kind{};
-  std::uint32_t tile = 0;       // physical
-  std::uint32_t address = 0;    // instruction or data address
+  std::uint32_t tile = 0;     // physical
+  std::uint32_t address = 0;  // instruction or data address
   std::uint64_t cycle = 0;
-  std::uint32_t phase = 0;      // exchange phases completed in this call
-  std::string what;             // one line: kernel, operand, event, ...
+  std::uint32_t phase = 0;  // exchange phases completed in this call
+  std::string what;         // one line: kernel, operand, event, ...
 };
 
 struct Options {
-  bool lenient = false;         // experiments: empty mux windows write nothing
-  bool saturate_f16 = false;    // overflow saturates instead of faulting
+  bool lenient = false;       // experiments: empty mux windows write nothing
+  bool saturate_f16 = false;  // overflow saturates instead of faulting
   unsigned threads = 0;
 };
 
