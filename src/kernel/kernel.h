@@ -13,10 +13,33 @@
 namespace tw::kernel {
 
 enum class Code : std::uint16_t {
-  GemmF16 = 1, GemmF8, Sum, Add, Gelu, BiasGelu, LayerNorm, Moments, Apply, Softmax, Merge,
-  CastF16ToF8, CastF8ToF16, CastF32ToF16, PackRowToF8Left, RepackF8Left,
-  PackRowToLeft, PackRowToRight, PackRowToBlock, UnpackLeft, UnpackBlock,
-  CopyU64, CopyStrided64, CopyU32, CopyStrided32, CopyU16, Fill
+  GemmF16 = 1,
+  GemmF8,
+  Sum,
+  Add,
+  Gelu,
+  BiasGelu,
+  LayerNorm,
+  Moments,
+  Apply,
+  Softmax,
+  Merge,
+  CastF16ToF8,
+  CastF8ToF16,
+  CastF32ToF16,
+  PackRowToF8Left,
+  RepackF8Left,
+  PackRowToLeft,
+  PackRowToRight,
+  PackRowToBlock,
+  UnpackLeft,
+  UnpackBlock,
+  CopyU64,
+  CopyStrided64,
+  CopyU32,
+  CopyStrided32,
+  CopyU16,
+  Fill
 };
 
 // A call as the supervisor makes it: m[0] = $m2 (output), m[1..7] = $m3..$m9, and the header's spec words.
@@ -35,8 +58,8 @@ struct Access {
 // Counters and faults a host function raises.
 struct Effects {
   std::uint64_t fp8_clips = 0;
-  bool f16_overflow = false;           // a finite result beyond 65504 (decisions.md 8): a device fault
-  std::uint32_t overflow_argument = 0; // operand written when it happened
+  bool f16_overflow = false;            // a finite result beyond 65504 (decisions.md 8): a device fault
+  std::uint32_t overflow_argument = 0;  // operand written when it happened
 };
 
 struct Kernel {
@@ -45,7 +68,7 @@ struct Kernel {
   std::uint32_t arguments = 0;     // words of Call::m used
   std::uint32_t address_mask = 0;  // bit i: m[i] is an SRAM address
   std::uint32_t spec_words = 0;
-  std::uint32_t image_bytes = 0;   // reserved executable bytes, header included
+  std::uint32_t image_bytes = 0;  // reserved executable bytes, header included
   // Empty when the arguments break the contract (alignment, multiples, ranges): text says which.
   std::string (*validate)(const Call&) = nullptr;
   // Bytes consumed (read and needed defined) and bytes written, exactly; declared tails are not in it.
@@ -57,8 +80,11 @@ struct Kernel {
   std::vector<std::pair<std::uint8_t, std::uint8_t>> separate;
 };
 
-const Kernel* find(Code code);                 // nullptr: unknown
+const Kernel* find(Code code);  // nullptr: unknown
 std::span<const Kernel> all();
+
+// The mode argument of Softmax: rows are split over workers exactly when that is cheaper (decisions.md 6).
+bool softmax_splits_rows(std::uint32_t rows, std::uint32_t keys, std::uint32_t padded);
 
 // Header at the entry of each kernel and helper in executable memory, little-endian words:
 // [0] kMagic, [1] code | kind << 16, [2] image bytes | spec count << 24, [3..] spec words.
@@ -67,10 +93,11 @@ enum class HeaderKind : std::uint16_t { Kernel = 0, Helper = 1 };
 enum class Helper : std::uint16_t {
   WorkerBarrier = 1,  // return $m7; waits for the workers
   PatchRow,           // return $m9; m2 row, m3 offsets, m4 values, m5 count (words)
-  RepeatTable,        // return $m9; m2 entries {word address, table address}, m3 entries, m4 remaining, m5 total
-  RepeatStep,         // return $m9; m2 entries {word address, initial, step}, m3 entries, m4 remaining, m5 total
-  HostRun,            // return $m10; m2 descriptor {direction, tile address, bytes, arena offset}
-  Sample, Copy
+  RepeatTable,  // return $m9; m2 entries {word address, table address}, m3 entries, m4 remaining, m5 total
+  RepeatStep,   // return $m9; m2 entries {word address, initial, step}, m3 entries, m4 remaining, m5 total
+  HostRun,      // return $m10; m2 descriptor {direction, tile address, bytes, arena offset}
+  Sample,
+  Copy
 };
 std::vector<std::uint32_t> header_words(HeaderKind kind, std::uint16_t code, std::uint32_t image_bytes,
                                         std::span<const std::uint32_t> spec);
