@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -99,5 +100,13 @@ Package read(const std::filesystem::path& file);
 // In-memory forms (tests, fuzzing, mutation). to_bytes is deterministic.
 std::vector<std::uint8_t> to_bytes(const Package& package);
 Package from_bytes(std::vector<std::uint8_t> bytes, const std::string& name_for_errors);
+
+// For tools and mutation tests: where the payload sections of a file are, and the same file with all hashes
+// made good again after bytes of sections were changed. Both accept damaged files (what is out of bounds is
+// left out).
+struct SectionInfo { std::string name; std::uint64_t offset = 0, bytes = 0;  // "metadata", "blob 3", "weights 0"
+  bool operator==(const SectionInfo&) const = default; };
+std::vector<SectionInfo> sections(std::span<const std::uint8_t> file);
+std::vector<std::uint8_t> rehash(std::vector<std::uint8_t> file);
 
 }  // namespace tw::package
