@@ -1,0 +1,188 @@
+#include "exchange/order.h"
+
+#include <algorithm>
+#include <queue>
+#include <tuple>
+
+#include "base/error.h"
+#include "exchange/placer.h"
+#include "target/topology.h"
+
+namespace tw::exchange {
+namespace {
+
+constexpr std::uint32_t kLookBudget = 2048;  // receivers looked at per choice
+constexpr std::uint32_t kMaxPostpone = 6;    // times a source lets others go first
+
+// List scheduling by time: the source that is free first sends the unit that can start first; ties go to the
+// busiest receiver, then to the next tile in cyclic order (which makes all-to-all a rotation without
+// conflicts).
+class Order {
+ public:
+  Order(const Device& device, const Pieces& pieces, const OrderPolicy& policy,
+        const std::vector<char>& no_pairs)
+      : pieces_(pieces), policy_(policy), placer_(device, pieces, no_pairs), starts_(pieces.list.size(), 0) {
+    std::uint32_t tiles = 0;
+    for (const Transfer& t : pieces.list) tiles = std::max(tiles, t.source.value + 1);
+    for (const Receiver& r : pieces.receivers) tiles = std::max(tiles, r.tile.value + 1);
+    tiles_ = tiles;
+    pending_.resize(tiles);
+    queued_.assign(tiles, 0);
+    postponed_.assign(tiles, 0);
+    send_left_.assign(tiles, 0);
+    receive_left_.assign(tiles, 0);
+    waits_.resize(pieces.units.size());
+    lower_.assign(pieces.units.size(), 0);
+    count_work();
+    for (std::uint32_t u = 0; u < pieces.units.size(); ++u) {
+      waits_[u] = pieces.units[u].predecessors;
+      if (waits_[u] == 0) pending_[source(u).value].push_back(u);
+    }
+    for (std::uint32_t s = 0; s < tiles; ++s) {
+      // Popped from the back: nearest last.
+      std::ranges::stable_sort(pending_[s], std::greater{}, [&](std::uint32_t u) { return distance(u); });
+    }
+  }
+
+  std::vector<std::uint32_t> run() {
+    for (std::uint32_t s = 0; s < tiles_; ++s) enqueue(s, 0);
+    std::size_t placed = 0;
+    while (!queue_.empty()) {
+      const auto [time, left, s] = queue_.top();
+      queue_.pop();
+      const Choice best = choose(s);
+      if (best.start > time + policy_.slack && postponed_[s] < kMaxPostpone) {
+        ++postponed_[s];
+        queue_.push({best.start, left, s});
+        continue;
+      }
+      queued_[s] = 0;
+      postponed_[s] = 0;
+      const std::uint32_t u = pending_[s][best.index];
+      pending_[s].erase(pending_[s].begin() + static_cast<std::ptrdiff_t>(best.index));
+      place(u);
+      ++placed;
+      enqueue(s, placer_.send_end(PhysId(s)));
+    }
+    TW_CHECK(placed == pieces_.units.size(), "dependences of an exchange phase form a cycle");
+    return std::move(starts_);
+  }
+
+ private:
+  struct Choice {
+    std::size_t index = 0;
+    std::uint32_t start = 0;
+  };
+  // Earliest time, then most work left, then lowest tile.
+  using Entry = std::tuple<std::uint32_t, std::int64_t, std::uint32_t>;
+
+  const Transfer& head(std::uint32_t u) const { return pieces_.list[pieces_.units[u].first]; }
+  PhysId source(std::uint32_t u) const { return head(u).source; }
+  std::uint32_t distance(std::uint32_t u) const {
+    const Transfer& t = head(u);
+    const std::uint32_t r = pieces_.receivers[t.first_receiver].tile.value;
+    return (r + tiles_ - t.source.value) % tiles_;
+  }
+
+  void count_work() {
+    for (const Transfer& t : pieces_.list) {
+      send_left_[t.source.value] += t.words;
+      for (std::uint32_t k = 0; k < t.receiver_count; ++k) {
+        receive_left_[pieces_.receivers[t.first_receiver + k].tile.value] += t.words;
+      }
+    }
+  }
+
+  void enqueue(std::uint32_t s, std::uint32_t time) {
+    if (queued_[s] || pending_[s].empty()) return;
+    queued_[s] = 1;
+    queue_.push({time, -static_cast<std::int64_t>(send_left_[s]), s});
+  }
+
+  std::uint32_t start_of(std::uint32_t u) const {
+    return std::max(placer_.append_start(pieces_.units[u].first), lower_[u]);
+  }
+
+  std::uint32_t busiest_receiver(std::uint32_t u) const {
+    const Transfer& t = head(u);
+    std::uint32_t left = 0;
+    for (std::uint32_t k = 0; k < t.receiver_count; ++k) {
+      left = std::max(left, receive_left_[pieces_.receivers[t.first_receiver + k].tile.value]);
+    }
+    return left;
+  }
+
+  Choice choose(std::uint32_t s) const {
+    const auto& units = pending_[s];
+    const std::uint32_t ready = placer_.send_end(PhysId(s));
+    Choice best;
+    std::tuple<std::uint32_t, std::int64_t, std::int64_t> best_key{UINT32_MAX, 0, 0};
+    std::uint32_t looked = 0;
+    for (std::size_t i = units.size(); i-- > 0 && looked < kLookBudget;) {
+      looked += head(units[i]).receiver_count;
+      const std::uint32_t start = start_of(units[i]);
+      const std::uint32_t late = start > ready + policy_.slack ? start : 0;
+      const std::int64_t busy =
+          policy_.rotation_first ? 0 : -static_cast<std::int64_t>(busiest_receiver(units[i]));
+      const std::tuple<std::uint32_t, std::int64_t, std::int64_t> key{late, busy,
+                                                                      -static_cast<std::int64_t>(i)};
+      if (key < best_key) {
+        best_key = key;
+        best = {i, start};
+      }
+    }
+    return best;
+  }
+
+  void place(std::uint32_t u) {
+    const Unit& unit = pieces_.units[u];
+    std::uint32_t lower = lower_[u];
+    for (std::uint32_t i = unit.first; i < unit.first + unit.count; ++i) {
+      const Transfer& t = pieces_.list[i];
+      starts_[i] = placer_.place(i, lower);
+      lower = starts_[i] + t.words;
+    }
+    const Transfer& t = head(u);
+    send_left_[t.source.value] -= unit.words;
+    for (std::uint32_t k = 0; k < t.receiver_count; ++k) {
+      receive_left_[pieces_.receivers[t.first_receiver + k].tile.value] -= unit.words;
+    }
+    if (!pieces_.dependences.empty()) release(u, lower);
+  }
+
+  // Lower bounds of the units that wait for u, whose last send ends at event `end` of its source (3.7).
+  void release(std::uint32_t u, std::uint32_t end) {
+    auto it = std::ranges::lower_bound(pieces_.dependences, u, {}, &Dependence::from);
+    for (; it != pieces_.dependences.end() && it->from == u; ++it) {
+      int bound = static_cast<int>(end);
+      if (!it->from_reads) bound += topology::lambda(source(u), it->tile);
+      if (!it->to_reads) bound -= topology::lambda(source(it->to), it->tile);
+      lower_[it->to] = std::max(lower_[it->to], static_cast<std::uint32_t>(std::max(bound, 0)));
+      if (--waits_[it->to] > 0) continue;
+      const PhysId s = source(it->to);
+      pending_[s.value].push_back(it->to);
+      enqueue(s.value, lower_[it->to]);
+    }
+  }
+
+  const Pieces& pieces_;
+  const OrderPolicy policy_;
+  Placer placer_;
+  std::vector<std::uint32_t> starts_;
+  std::uint32_t tiles_ = 0;
+  std::vector<std::vector<std::uint32_t>> pending_;  // per source: units without open predecessors
+  std::vector<char> queued_;
+  std::vector<std::uint32_t> postponed_;
+  std::vector<std::uint32_t> send_left_, receive_left_;  // words per tile
+  std::vector<std::uint32_t> waits_, lower_;             // per unit
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
+};
+
+}  // namespace
+
+std::vector<std::uint32_t> place_all(const Device& device, const Pieces& pieces, const OrderPolicy& policy,
+                                     const std::vector<char>& no_pairs) {
+  return Order(device, pieces, policy, no_pairs).run();
+}
+
+}  // namespace tw::exchange

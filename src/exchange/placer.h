@@ -1,0 +1,44 @@
+// Places one piece at the earliest start that all rules of hardware.md 1.4 and 3.5 allow. Internal to
+// exchange/.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "exchange/pieces.h"
+#include "exchange/timeline.h"
+
+namespace tw::exchange {
+
+class Placer {
+ public:
+  // `no_pairs[tile]` (empty: none): tiles where no pointer control may share a cycle with a mux control.
+  Placer(const Device& device, const Pieces& pieces, const std::vector<char>& no_pairs);
+
+  // Earliest legal start >= lower; the piece then occupies its endpoints.
+  std::uint32_t place(std::uint32_t piece, std::uint32_t lower);
+
+  // Start of the piece if it were put behind everything already placed; a lower estimate for ordering.
+  std::uint32_t append_start(std::uint32_t piece) const;
+  std::uint32_t send_end(PhysId tile) const { return send_end_[tile.value]; }
+
+ private:
+  std::uint32_t try_source(const Transfer& t, std::uint64_t elements, std::uint32_t s) const;
+  std::uint32_t try_receivers(const Transfer& t, std::uint32_t s) const;
+  bool receiver_blocked(const Transfer& t, const Receiver& r, std::uint32_t start, std::uint32_t x,
+                        std::uint32_t pointer) const;
+  void occupy(const Transfer& t, std::uint64_t elements, std::uint32_t s);
+  void find_contention();
+  std::uint64_t source_elements(const Transfer& t) const;
+  std::uint64_t receiver_elements(const Transfer& t, const Receiver& r) const;
+
+  const Device& device_;
+  const Pieces& pieces_;
+  const std::vector<char>& no_pairs_;
+  std::vector<std::int16_t> tau_;           // per receiver entry
+  std::vector<std::uint32_t> first_start_;  // per piece: every mux control cycle >= 1 (R4)
+  std::vector<TileTimeline> tiles_;
+  std::vector<std::uint32_t> send_end_, mux_end_;
+  std::uint32_t fill_ = 1;  // words of the shortest piece
+};
+
+}  // namespace tw::exchange

@@ -1,0 +1,73 @@
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "exchange/order.h"
+#include "exchange/pieces.h"
+#include "exchange/row.h"
+#include "target/topology.h"
+
+namespace tw::exchange {
+namespace {
+
+constexpr int kAlignmentRounds = 3;  // then no tile may have two controls on one cycle, which always encodes
+
+Schedule assemble(const Pieces& pieces, const std::vector<std::uint32_t>& starts) {
+  Schedule out;
+  out.iterations = pieces.iterations;
+  out.receivers = pieces.receivers;
+  out.messages.reserve(pieces.list.size());
+  for (std::size_t i = 0; i < pieces.list.size(); ++i) {
+    const Transfer& t = pieces.list[i];
+    out.messages.push_back({t, starts[i]});
+    out.horizon = std::max(out.horizon, std::max(starts[i] + t.words, 6u));
+    for (std::uint32_t k = t.first_receiver; k < t.first_receiver + t.receiver_count; ++k) {
+      const auto stored = static_cast<std::uint32_t>(topology::lambda(t.source, pieces.receivers[k].tile));
+      out.horizon = std::max(out.horizon, starts[i] + stored + t.words + 5);
+    }
+  }
+  return out;
+}
+
+// Marks the tiles whose rows cannot be aligned (C2); true when there are any.
+bool mark_unalignable(const Schedule& schedule, std::vector<char>& no_pairs) {
+  const std::vector<TileWork> work = work_by_tile(schedule);
+  std::vector<char> bad(work.size(), 0);
+  parallel_for(work.size(), 16, 0, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) bad[i] = !alignable(work[i]);
+  });
+  bool any = false;
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    if (!bad[i]) continue;
+    any = true;
+    if (no_pairs.empty()) no_pairs.assign(topology::kTiles, 0);
+    no_pairs[work[i].tile.value] = 1;
+  }
+  return any;
+}
+
+Schedule schedule_once(const Device& device, const Problem& problem, const Options& options,
+                       const OrderPolicy& policy) {
+  std::vector<char> no_pairs;
+  for (int round = 0;; ++round) {
+    const Pieces pieces = make_pieces(device, problem, options, no_pairs);
+    Schedule out = assemble(pieces, place_all(device, pieces, policy, no_pairs));
+    if (!mark_unalignable(out, no_pairs)) return out;
+    TW_CHECK(round <= kAlignmentRounds, "rows without double controls do not encode");
+    if (round == kAlignmentRounds) no_pairs.assign(topology::kTiles, 1);
+  }
+}
+
+}  // namespace
+
+Schedule schedule(const Device& device, const Problem& problem, const Options& options) {
+  const std::vector<std::string> faults = verify(device, problem);
+  TW_CHECK(faults.empty(), fmt::format("exchange problem: {}", faults.front()));
+  Schedule out = schedule_once(device, problem, options, {});
+  out.bound_words = bound_words(problem);
+  return out;
+}
+
+}  // namespace tw::exchange
