@@ -70,6 +70,16 @@ std::uint32_t left_on_axis(const Box& box, std::uint32_t axis, std::uint32_t at)
   return box.linear ? UINT32_MAX : box.start[axis] + box.logical[axis] - at;
 }
 
+// Elements by which a piece that ends a destination granule at its logical end grows to a whole word through
+// padding that both shards have: odd F16 tails (compiler.md 14, item 12). 0 when one side has no such
+// padding.
+std::uint32_t tail_elements(std::uint64_t dst_end_bytes, std::uint32_t eb, std::uint32_t dst_room,
+                            std::uint32_t src_room) {
+  const auto odd = static_cast<std::uint32_t>(dst_end_bytes % 4);
+  const std::uint32_t wanted = odd == 0 ? 0 : (4 - odd) / eb;
+  return wanted <= std::min(dst_room, src_room) ? wanted : 0;
+}
+
 void append(std::vector<Run>& list, const Run& run) {
   if (!list.empty()) {
     Run& back = list.back();
@@ -124,6 +134,7 @@ std::vector<Run> runs(const ResolvedLayout& dst, std::uint32_t dst_owner, const 
   const auto src_rank = static_cast<std::uint32_t>(map.axes.size());
   const std::uint32_t moving = packs_rows(src.type().layout.order.kind) ? src_rank - 2 : src_rank - 1;
   const Mapper mapper(map, step);
+  const std::uint32_t granule = box.linear ? 0 : granule_elements(box);
   Boxes boxes(src);
   std::vector<Run> list;
   for_each_granule(box, [&](std::uint64_t storage, const Coord& first, std::uint32_t logical) {
@@ -134,11 +145,14 @@ std::vector<Run> runs(const ResolvedLayout& dst, std::uint32_t dst_owner, const 
       const std::span<const std::uint32_t> coord(from.data(), src_rank);
       const std::uint32_t owner = src.owner_of(coord);
       const Box& shard = boxes.of(owner);
-      const std::uint32_t n =
-          std::min({logical - done, mapper.linear_length(at, moving), shard.contiguous_from(coord),
-                    left_on_axis(shard, moving, from[moving])});
+      const std::uint32_t room = shard.contiguous_from(coord),
+                          data = left_on_axis(shard, moving, from[moving]);
+      const std::uint32_t n = std::min({logical - done, mapper.linear_length(at, moving), room, data});
+      std::uint32_t tail = 0;
+      if (done + n == logical && logical < granule && data == n && room > n)
+        tail = tail_elements((storage + logical) * eb, eb, granule - logical, room - n);
       append(list, {owner, static_cast<std::uint32_t>(shard.index(coord) * eb),
-                    static_cast<std::uint32_t>((storage + done) * eb), n * eb});
+                    static_cast<std::uint32_t>((storage + done) * eb), (n + tail) * eb});
       done += n;
       at[step] += n;
     }

@@ -39,7 +39,9 @@ struct Run {
   std::uint32_t src_offset = 0, dst_offset = 0, bytes = 0;
   bool operator==(const Run&) const = default;
 };
-// Runs of owner `dst_owner`, in ascending destination offset, maximal. Precisions must be equal.
+// Runs of owner `dst_owner`, in ascending destination offset, maximal. Precisions must be equal. A run that
+// would end inside a word at the logical end of both shards takes the padding behind it along, up to the word
+// (odd F16 tails, compiler.md 14, item 12).
 std::vector<Run> runs(const ResolvedLayout& dst, std::uint32_t dst_owner, const CoordMap& map,
                       const ResolvedLayout& src);
 

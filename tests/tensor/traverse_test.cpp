@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <set>
+
 #include "base/error.h"
 #include "oracle.h"
 
@@ -27,6 +29,10 @@ void check_runs(const TensorType& dst, const CoordMap& map, const TensorType& sr
   const std::uint32_t eb = bytes_of(dst.encoding.precision);
   std::vector<std::map<Coordinate, std::uint64_t>> held(from.owners());
   for (std::uint32_t t = 0; t < from.owners(); ++t) held[t] = oracle::bytes_of_elements(src, t);
+  std::vector<std::set<std::uint64_t>> logical(from.owners());  // bytes that hold elements
+  for (std::uint32_t t = 0; t < from.owners(); ++t)
+    for (const auto& [coord, byte] : held[t])
+      for (std::uint32_t i = 0; i < eb; ++i) logical[t].insert(byte + i);
   for (std::uint32_t t = 0; t < to.owners(); ++t) {
     std::map<std::uint64_t, std::pair<std::uint32_t, std::uint64_t>> got, want;
     std::uint32_t end = 0;
@@ -52,6 +58,18 @@ void check_runs(const TensorType& dst, const CoordMap& map, const TensorType& sr
         for (std::uint32_t i = 0; i < eb; ++i) want[byte + i] = {owner, at->second + i};
         break;
       }
+    }
+    // Beyond the elements only padding up to the next word, on both sides.
+    for (auto it = got.begin(); it != got.end();) {
+      if (want.contains(it->first)) {
+        ++it;
+        continue;
+      }
+      RC_ASSERT(it->first % 4 != 0);
+      RC_ASSERT(!logical[it->second.first].contains(it->second.second));
+      RC_ASSERT(it->first < to.shard_bytes(t));
+      RC_ASSERT(it->second.second < from.shard_bytes(it->second.first));
+      it = got.erase(it);
     }
     RC_ASSERT(got == want);
   }
@@ -145,6 +163,20 @@ RC_GTEST_PROP(Padding, is_the_complement_of_the_elements, (std::uint64_t seed)) 
     }
     RC_ASSERT(padding_ranges(layout, t) == want);
   }
+}
+
+TEST(Runs, odd_tails_travel_as_whole_words) {
+  // 729 keys in panels of 16: the last panel has 9 elements, and a K split elsewhere keeps its padding.
+  TensorType src{{7, 729}, {Precision::F16, 0}, {}};
+  src.layout.order.kind = Order::AmpLeft;
+  src.layout.tiling = {1, 1, {{.axis = 1, .block = 64, .padding = Padding::Zero}}, 0};
+  TensorType dst = src;
+  dst.layout.tiling = {6, 1, {{.axis = 1, .parts = 6, .block = 128, .padding = Padding::Zero}}, 0};
+  const auto list = runs(ResolvedLayout(dst), 5, identity_map(2), ResolvedLayout(src));
+  ASSERT_EQ(list.size(),
+            7U + 1);  // 5 whole panels of 7 rows in one piece with the first row of the tail panel
+  EXPECT_EQ(list.back().bytes, 20U);
+  for (const auto& run : list) EXPECT_EQ(run.bytes % 4, 0U);
 }
 
 TEST(Runs, fp8_panels_are_32_wide) {
