@@ -92,6 +92,23 @@ Problem fragments(std::uint32_t per_tile) {
   return b.problem;
 }
 
+// Both operands of a product on a grid: every tile multicasts a block along its row and one along its column.
+Problem grid(std::uint32_t rows, std::uint32_t columns, std::uint32_t words) {
+  Builder b;
+  for (std::uint32_t s = 0; s < rows * columns; ++s) {
+    std::vector<std::uint32_t> row, column;
+    for (std::uint32_t c = 0; c < columns; ++c) {
+      if (s / columns * columns + c != s) row.push_back(s / columns * columns + c);
+    }
+    for (std::uint32_t r = 0; r < rows; ++r) {
+      if (r * columns + s % columns != s) column.push_back(r * columns + s % columns);
+    }
+    b.add(s, row, words);
+    b.add(s, column, words);
+  }
+  return b.problem;
+}
+
 struct Anchor {
   std::uint32_t cycles;
   std::uint64_t words;
@@ -138,5 +155,7 @@ int main(int argc, char** argv) {
   good &= report("random 8-way, 16 to 64 words, 8k", random_pattern(8000, 8, 16, 64), {13857, 209811, 454},
                  checked);
   good &= report("8-word fragments, 270 per tile", fragments(270), {0, 0, 0}, checked);
+  good &= report("grid 32x46, rows and columns, 64", grid(32, 46, 64), {0, 0, 0}, checked);
+  good &= report("grid 32x46, rows and columns, 8", grid(32, 46, 8), {0, 0, 0}, checked);
   return good ? 0 : 1;
 }

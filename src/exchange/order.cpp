@@ -34,13 +34,15 @@ class Order {
     waits_.resize(pieces.units.size());
     lower_.assign(pieces.units.size(), 0);
     count_work();
+    find_frames();
     for (std::uint32_t u = 0; u < pieces.units.size(); ++u) {
       waits_[u] = pieces.units[u].predecessors;
       if (waits_[u] == 0) pending_[source(u).value].push_back(u);
     }
     for (std::uint32_t s = 0; s < tiles; ++s) {
-      // Popped from the back: nearest last.
-      std::ranges::stable_sort(pending_[s], std::greater{}, [&](std::uint32_t u) { return distance(u); });
+      // Taken from the back: nearest last, streams in their own order.
+      std::ranges::sort(pending_[s], std::greater{},
+                        [&](std::uint32_t u) { return std::pair(distance(u), u); });
     }
   }
 
@@ -51,9 +53,10 @@ class Order {
       const auto [time, left, s] = queue_.top();
       queue_.pop();
       const Choice best = choose(s);
-      if (best.start > time + policy_.slack && postponed_[s] < kMaxPostpone) {
+      const std::int64_t arrival = best.start + frame_[s];
+      if (arrival > time + policy_.slack && postponed_[s] < kMaxPostpone) {
         ++postponed_[s];
-        queue_.push({best.start, left, s});
+        queue_.push({arrival, left, s});
         continue;
       }
       queued_[s] = 0;
@@ -74,7 +77,7 @@ class Order {
     std::uint32_t start = 0;
   };
   // Earliest time, then most work left, then lowest tile.
-  using Entry = std::tuple<std::uint32_t, std::int64_t, std::uint32_t>;
+  using Entry = std::tuple<std::int64_t, std::int64_t, std::uint32_t>;
 
   const Transfer& head(std::uint32_t u) const { return pieces_.list[pieces_.units[u].first]; }
   PhysId source(std::uint32_t u) const { return head(u).source; }
@@ -82,6 +85,20 @@ class Order {
     const Transfer& t = head(u);
     const std::uint32_t r = pieces_.receivers[t.first_receiver].tile.value;
     return (r + tiles_ - t.source.value) % tiles_;
+  }
+
+  // Tiles count from different moments: a source's events plus its mean time to its receivers make the
+  // sources comparable.
+  void find_frames() {
+    frame_.assign(tiles_, 0);
+    std::vector<std::int64_t> count(tiles_, 0);
+    for (const Transfer& t : pieces_.list) {
+      for (std::uint32_t k = 0; k < t.receiver_count; ++k) {
+        frame_[t.source.value] += topology::tau(t.source, pieces_.receivers[t.first_receiver + k].tile);
+        ++count[t.source.value];
+      }
+    }
+    for (std::uint32_t s = 0; s < tiles_; ++s) frame_[s] /= std::max<std::int64_t>(count[s], 1);
   }
 
   void count_work() {
@@ -96,7 +113,7 @@ class Order {
   void enqueue(std::uint32_t s, std::uint32_t time) {
     if (queued_[s] || pending_[s].empty()) return;
     queued_[s] = 1;
-    queue_.push({time, -static_cast<std::int64_t>(send_left_[s]), s});
+    queue_.push({time + frame_[s], -static_cast<std::int64_t>(send_left_[s]), s});
   }
 
   std::uint32_t start_of(std::uint32_t u) const {
@@ -171,6 +188,7 @@ class Order {
   std::vector<std::uint32_t> starts_;
   std::uint32_t tiles_ = 0;
   std::vector<std::vector<std::uint32_t>> pending_;  // per source: units without open predecessors
+  std::vector<std::int64_t> frame_;                  // per source
   std::vector<char> queued_;
   std::vector<std::uint32_t> postponed_;
   std::vector<std::uint32_t> send_left_, receive_left_;  // words per tile

@@ -163,6 +163,22 @@ bool has_pair(const std::vector<RowControl>& controls) {
   return std::ranges::adjacent_find(controls, {}, &RowControl::cycle) != controls.end();
 }
 
+// Messages that follow each other in time and in memory go out as one.
+void join_sends(std::vector<SendSpan>& sends) {
+  std::size_t last = 0;
+  for (std::size_t i = 1; i < sends.size(); ++i) {
+    SendSpan& to = sends[last];
+    const SendSpan& s = sends[i];
+    if (to.start + to.words == s.start && to.address + 4 * to.words == s.address && to.stride == s.stride &&
+        to.control == s.control) {
+      to.words += s.words;
+    } else {
+      sends[++last] = s;
+    }
+  }
+  if (!sends.empty()) sends.resize(last + 1);
+}
+
 }  // namespace
 
 std::vector<TileWork> work_by_tile(const Schedule& schedule) {
@@ -188,6 +204,7 @@ std::vector<TileWork> work_by_tile(const Schedule& schedule) {
     if (w.sends.empty() && w.receives.empty()) continue;
     w.tile = PhysId(i);
     std::ranges::sort(w.sends, {}, &SendSpan::start);
+    join_sends(w.sends);
     std::ranges::sort(w.receives, {}, &ReceiveSpan::select);
     active.push_back(std::move(w));
   }
