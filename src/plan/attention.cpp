@@ -1,0 +1,122 @@
+#include "plan/attention.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "plan/price.h"
+
+namespace tw::plan {
+namespace {
+
+using tensor::ElementOrder;
+using tensor::MemoryClass;
+using tensor::Order;
+using tensor::Padding;
+using tensor::TensorType;
+
+constexpr std::uint32_t kKeyBlock = 64;
+constexpr std::uint32_t kMicro = 16;              // F16 panel width
+constexpr std::uint32_t kSplitSoftmaxKeys = 128;  // shortest row that may be split (5.4)
+
+struct Shape3 {
+  std::uint32_t streams, queries, keys, parts;  // parts of the query rows
+};
+
+// [S, rows, cols] on t = stream + S * row part; columns padded to panels.
+TensorType query_type(const Shape3& s, std::uint32_t cols, std::uint32_t block, ElementOrder order) {
+  TensorType type{.shape = {s.streams, s.queries, cols}, .encoding = {}, .layout = {}};
+  type.layout.order = order;
+  type.layout.tiling.tile_count = s.streams * s.parts;
+  type.layout.tiling.axes = {axis_tiling(0, s.streams, 1), axis_tiling(1, s.parts, s.streams),
+                             axis_tiling(2, 1, 1, block, Padding::Zero)};
+  return type;
+}
+
+// [S, keys, cols] in `parts` blocks of keys per stream, padded to whole key blocks; `replicas` copies.
+TensorType key_type(const Shape3& s, std::uint32_t cols, std::uint32_t parts, std::uint32_t replicas,
+                    ElementOrder order) {
+  TensorType type{.shape = {s.streams, s.keys, cols}, .encoding = {}, .layout = {}};
+  type.layout.order = order;
+  type.layout.tiling.tile_count = s.streams * parts * replicas;
+  type.layout.tiling.replicas = replicas;
+  type.layout.tiling.axes = {axis_tiling(0, s.streams, 1),
+                             axis_tiling(1, parts, s.streams, kKeyBlock, Padding::Zero),
+                             axis_tiling(2, 1, 1, kMicro, Padding::Zero)};
+  return type;
+}
+
+// Packs keys or values once on a grid of key blocks, then sends the panels to every query owner.
+TensorId pack_and_broadcast(Draft& draft, const std::string& name, const Held& x, const Shape3& s,
+                            ElementOrder packed, ElementOrder complete) {
+  const std::uint32_t width = x.shape[2];
+  const std::uint32_t blocks = std::min(cd(s.keys, kKeyBlock), draft.tiles() / s.streams);
+  const TensorId rows =
+      gather(draft, name + ".rows", x, key_type(s, width, blocks, 1, {}), draft.all_tiles(), Role::Scratch);
+  const TensorId panels = draft.add(name + ".packed", key_type(s, width, blocks, 1, packed), Role::Operand);
+  draft.local({.kind = LocalKind::Reorder, .inputs = {rows}, .outputs = {panels}});
+  const TensorId operand = draft.add(name, key_type(s, width, 1, s.parts, complete), Role::Operand);
+  draft.copy_panels(operand, panels);
+  return operand;
+}
+
+Local softmax_step(Draft& draft, TensorId scores, TensorId weights, TensorId state, float scale,
+                   std::uint32_t keys) {
+  Local softmax{.kind = LocalKind::Softmax, .inputs = {scores}, .outputs = {weights, state}, .scale = scale};
+  if (keys < kSplitSoftmaxKeys) return softmax;
+  Local split = softmax;
+  split.split = true;
+  Layouts layouts(draft.plan);
+  return local_cycles(draft.plan, split, layouts) < local_cycles(draft.plan, softmax, layouts) ? split
+                                                                                               : softmax;
+}
+
+}  // namespace
+
+TensorId emit_attention(Draft& draft, const Held& q, const Held& k, const Held& v, float scale) {
+  Shape3 s{.streams = q.shape[0], .queries = q.shape[1], .keys = k.shape[1], .parts = 1};
+  if (s.streams > draft.tiles()) {
+    throw Error(ErrorKind::UnsupportedOp,
+                fmt::format("{}: attention has {} streams (batch x heads), more than {} tiles", draft.path,
+                            s.streams, draft.tiles()));
+  }
+  s.parts = std::min(s.queries, draft.tiles() / s.streams);
+  const std::uint32_t padded_keys = up(s.keys, kKeyBlock), values = v.shape[2];
+  const ElementOrder left{.kind = Order::AmpLeft}, right{.kind = Order::AmpRight};
+
+  const TensorId q_rows =
+      gather(draft, "q.rows", q, query_type(s, q.shape[2], kMicro, {}), draft.all_tiles(), Role::Scratch);
+  const TensorId q_left = draft.add("q", query_type(s, q.shape[2], kMicro, left), Role::Operand);
+  draft.local({.kind = LocalKind::Reorder, .inputs = {q_rows}, .outputs = {q_left}});
+  const TensorId keys = pack_and_broadcast(draft, "k", k, s, right, right);
+
+  TensorType score_type = query_type(s, s.keys, kKeyBlock, left);
+  TensorType weight_type = score_type;
+  score_type.layout.memory = MemoryClass::Interleaved;
+  const TensorId scores = draft.add("scores", score_type, Role::Scratch);
+  draft.step(Product{.left = q_left, .right = keys, .out = scores, .right_transposed = true});
+
+  const TensorId weights = draft.add("weights", weight_type, Role::Operand);
+  TensorType state_type{
+      .shape = {2, s.streams, s.queries}, .encoding = {tensor::Precision::F32, 0}, .layout = {}};
+  state_type.layout.tiling.tile_count = s.streams * s.parts;
+  state_type.layout.tiling.axes = {axis_tiling(1, s.streams, 1), axis_tiling(2, s.parts, s.streams)};
+  const TensorId state = draft.add("state", state_type, Role::Scratch);
+  draft.local(softmax_step(draft, scores, weights, state, scale, s.keys));
+
+  // Values arrive after the keys are dead, so that only one of the two is resident.
+  const ElementOrder block{.kind = Order::BlockMajor, .row_block = kKeyBlock, .col_block = 16};
+  const ElementOrder complete{.kind = Order::BlockMajor, .row_block = padded_keys, .col_block = 16};
+  const TensorId v_right = pack_and_broadcast(draft, "v", v, s, block, complete);
+  TensorType pv_type = query_type(s, values, kMicro, left);
+  pv_type.layout.memory = MemoryClass::Interleaved;
+  const TensorId pv = draft.add("pv", pv_type, Role::Scratch);
+  draft.step(Product{.left = weights, .right = v_right, .out = pv});
+  const TensorId out = draft.add("result", query_type(s, values, kMicro, {}), Role::Activation);
+  draft.local({.kind = LocalKind::Merge, .inputs = {pv, state}, .outputs = {out}});
+  return out;
+}
+
+}  // namespace tw::plan

@@ -1,0 +1,130 @@
+#include "plan/gemm.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "plan/canonical.h"
+
+namespace tw::plan {
+namespace {
+
+using tensor::MemoryClass;
+using tensor::Order;
+using tensor::Padding;
+using tensor::Precision;
+using tensor::TensorType;
+
+// Extents of the grid's largest shards and the axes of the operands.
+struct Grid {
+  std::uint32_t row_axis, col_axis, inner_block;
+  std::uint32_t rows, cols, inner;
+  std::uint32_t tiles() const { return rows * cols * inner; }
+};
+
+// t = col + Cp * (k + Kp * row), every column holds a copy.
+TensorType left_type(const tensor::Shape& shape, const Grid& g, tensor::Encoding encoding,
+                     tensor::ElementOrder order) {
+  TensorType type{.shape = shape, .encoding = encoding, .layout = {}};
+  type.layout.order = order;
+  type.layout.tiling.tile_count = g.tiles();
+  type.layout.tiling.replicas = g.cols;
+  type.layout.tiling.axes = {axis_tiling(g.col_axis, g.inner, g.cols, g.inner_block, Padding::Zero),
+                             axis_tiling(g.row_axis, g.rows, g.cols * g.inner)};
+  return type;
+}
+
+TensorType right_type(const TensorType& home, const Grid& g, MemoryClass memory) {
+  TensorType type{.shape = home.shape, .encoding = home.encoding, .layout = {}};
+  type.layout.order = {.kind = Order::BlockMajor, .row_block = g.inner_block, .col_block = 16};
+  type.layout.memory = memory;
+  type.layout.tiling.tile_count = g.tiles();
+  type.layout.tiling.replicas = g.rows;
+  type.layout.tiling.axes = {axis_tiling(1, g.cols, 1, 16, Padding::Zero),
+                             axis_tiling(0, g.inner, g.cols, g.inner_block, Padding::Zero)};
+  return type;
+}
+
+TensorType partials_type(const tensor::Shape& out, const Grid& g) {
+  TensorType type{.shape = {g.inner}, .encoding = {}, .layout = {}};
+  type.shape.insert(type.shape.end(), out.begin(), out.end());
+  type.layout.order.kind = Order::AmpLeft;
+  type.layout.memory = MemoryClass::Interleaved;
+  type.layout.tiling.tile_count = g.tiles();
+  type.layout.tiling.axes = {axis_tiling(0, g.inner, g.cols),
+                             axis_tiling(g.row_axis + 1, g.rows, g.cols * g.inner),
+                             axis_tiling(g.col_axis + 1, g.cols, 1, 16, Padding::Zero)};
+  return type;
+}
+
+TensorType result_type(const tensor::Shape& out, const Grid& g, const GemmCandidate& c) {
+  const std::uint32_t rows = g.rows * c.result_rows, cols = g.cols * c.result_cols;
+  TensorType type{.shape = out, .encoding = {}, .layout = {}};
+  type.layout.order.kind = Order::AmpLeft;
+  type.layout.memory = MemoryClass::Interleaved;
+  type.layout.tiling.tile_count = rows * cols;
+  type.layout.tiling.axes = {axis_tiling(g.col_axis, cols, c.rows_fast ? rows : 1, 16, Padding::Zero),
+                             axis_tiling(g.row_axis, rows, c.rows_fast ? 1 : cols)};
+  return type;
+}
+
+// x on its own owners in F8 panels, for an early cast.
+TensorId cast_at_source(Draft& draft, const Held& x, tensor::Encoding encoding) {
+  const TensorId source = canonical(draft, x);
+  TensorType type = draft.at(source).type;
+  type.encoding = encoding;
+  type.layout.order.kind = Order::AmpLeft;
+  const auto last = static_cast<std::uint32_t>(type.shape.size() - 1);
+  type.layout.tiling.axes.push_back(
+      axis_tiling(last, 1, 1, tensor::mu_of(encoding.precision), Padding::Zero));
+  const TensorId cast = draft.add("x.cast", std::move(type), draft.at(source).owners, Role::Operand);
+  draft.local({.kind = LocalKind::Cast, .inputs = {source}, .outputs = {cast}});
+  return cast;
+}
+
+TensorId emit_left(Draft& draft, const Held& x, const Grid& g, tensor::Encoding encoding, bool early) {
+  const TensorType left = left_type(x.shape, g, encoding, {.kind = Order::AmpLeft});
+  if (early) {
+    const TensorId cast = cast_at_source(draft, x, encoding);
+    const TensorId operand = draft.add("left", left, Role::Operand);
+    draft.copy_panels(operand, cast);
+    return operand;
+  }
+  const TensorId staged =
+      gather(draft, "x.rows", x, left_type(x.shape, g, {}, {}), draft.all_tiles(), Role::Scratch);
+  const TensorId operand = draft.add("left", left, Role::Operand);
+  const LocalKind kind = encoding.precision == Precision::F8 ? LocalKind::Cast : LocalKind::Reorder;
+  draft.local({.kind = kind, .inputs = {staged}, .outputs = {operand}});
+  return operand;
+}
+
+}  // namespace
+
+TensorId emit_gemm(Draft& draft, const Held& x, TensorId home, const GemmCandidate& c) {
+  const TensorType weight = draft.at(home).type;
+  const auto rank = static_cast<std::uint32_t>(x.shape.size());
+  const std::uint32_t micro = tensor::mu_of(weight.encoding.precision);
+  const Grid g{.row_axis = rank - 2,
+               .col_axis = rank - 1,
+               .inner_block = cd(cd(x.shape.back(), micro), c.inner) * micro,
+               .rows = c.rows,
+               .cols = c.cols,
+               .inner = c.inner};
+  tensor::Shape out_shape = x.shape;
+  out_shape.back() = weight.shape.back();
+  const TensorId left = emit_left(draft, x, g, weight.encoding, c.early_cast);
+  const TensorId right = draft.add("right", right_type(weight, g, c.right), Role::Operand);
+  draft.copy_panels(right, home);
+  const bool split = c.inner > 1;
+  const TensorId product =
+      split ? draft.add("partials", partials_type(out_shape, g), Role::Partials)
+            : draft.add("result", result_type(out_shape, g, {.rows = c.rows, .cols = c.cols}),
+                        Role::Activation);
+  draft.step(Product{.left = left, .right = right, .out = product, .k_parts = c.inner});
+  if (!split) return result_to_canonical(draft, product);
+  const TensorId result = draft.add("result", result_type(out_shape, g, c), Role::Activation);
+  draft.step(Sum{.partials = product, .out = result});
+  return result_to_canonical(draft, result);
+}
+
+}  // namespace tw::plan

@@ -1,0 +1,33 @@
+// Dense products, family A of compiler.md 3.2: K split over tiles, partial products, Sum. Internal to plan/.
+#pragma once
+#include <vector>
+
+#include "plan/convert.h"
+
+namespace tw::plan {
+
+struct GemmProblem {
+  std::uint32_t outer = 1, rows = 1, inner = 1, cols = 1;  // x [outer.., rows, inner], w [inner, cols]
+  tensor::Precision precision = tensor::Precision::F8;
+  std::uint32_t micro() const { return tensor::mu_of(precision); }  // K group of one matrix instruction
+};
+
+struct GemmCandidate {
+  std::uint32_t rows = 1, cols = 1, inner = 1;  // grid Rp, Cp, Kp
+  tensor::MemoryClass right = tensor::MemoryClass::Interleaved;
+  std::uint32_t result_rows = 1, result_cols = 1;  // factors (rr, rc)
+  bool rows_fast = false;                          // owner order of the result grid
+  bool early_cast = false;                         // cast on x's owners, then move F8
+  double cycles = 0;                               // closed-form estimates for the shortlist
+  std::uint64_t bytes = 0, row_bytes = 0;
+  std::uint32_t tiles() const { return rows * cols * inner; }
+};
+
+// Every grid worth building, with closed-form prices; never empty. Deterministic order.
+std::vector<GemmCandidate> gemm_candidates(const Device& device, const GemmProblem& problem,
+                                           std::uint32_t tiles, Policy policy);
+
+// Appends conversions, product and Sum; the result is canonical. `home` is the weight's AmpLeftT tensor.
+TensorId emit_gemm(Draft& draft, const Held& x, TensorId home, const GemmCandidate& candidate);
+
+}  // namespace tw::plan

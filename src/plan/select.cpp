@@ -1,0 +1,110 @@
+#include "plan/select.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "plan/price.h"
+
+namespace tw::plan {
+namespace {
+
+auto by_bytes(const GemmCandidate& c) { return std::tuple(c.bytes, c.row_bytes, c.cycles); }
+auto by_rows(const GemmCandidate& c) { return std::tuple(c.row_bytes, c.cycles, c.bytes); }
+auto by_cycles(const GemmCandidate& c) { return std::tuple(c.cycles, c.bytes, c.row_bytes); }
+
+std::vector<GemmCandidate> undominated(std::vector<GemmCandidate> candidates) {
+  std::ranges::stable_sort(candidates, {}, by_cycles);  // a later one can only win on bytes or rows
+  std::vector<GemmCandidate> kept;
+  for (const GemmCandidate& c : candidates) {
+    const bool beaten = std::ranges::any_of(
+        kept, [&](const GemmCandidate& k) { return k.bytes <= c.bytes && k.row_bytes <= c.row_bytes; });
+    if (!beaten) kept.push_back(c);
+  }
+  return kept;
+}
+
+Metrics fragment_metrics(const Draft& draft, const Held& x, TensorId home, const GemmCandidate& candidate) {
+  Draft fragment(draft.device, draft.options);
+  fragment.path = draft.path;
+  Held local = x;
+  local.tensor = fragment.import(draft.at(x.tensor));
+  const TensorId weight = fragment.import(draft.at(home));
+  emit_gemm(fragment, local, weight, candidate);
+  return estimate_quickly(fragment.plan);
+}
+
+GemmProblem problem_of(const Draft& draft, const Held& x, TensorId home) {
+  const tensor::TensorType& weight = draft.at(home).type;
+  GemmProblem problem;
+  for (std::size_t axis = 0; axis + 2 < x.shape.size(); ++axis) problem.outer *= x.shape[axis];
+  problem.rows = x.shape[x.shape.size() - 2];
+  problem.inner = x.shape.back();
+  problem.cols = weight.shape.back();
+  problem.precision = weight.encoding.precision;
+  return problem;
+}
+
+}  // namespace
+
+bool better(const Metrics& a, const Metrics& b, Policy policy) {
+  if (policy == Policy::Capacity) {
+    return std::tuple(a.total_bytes, a.max_standard_allocation, a.row_bytes, a.cycles) <
+           std::tuple(b.total_bytes, b.max_standard_allocation, b.row_bytes, b.cycles);
+  }
+  return std::tuple(a.total_bytes, a.row_bytes, a.cycles) < std::tuple(b.total_bytes, b.row_bytes, b.cycles);
+}
+
+std::vector<GemmCandidate> shortlist(std::vector<GemmCandidate> candidates, std::size_t limit) {
+  candidates = undominated(std::move(candidates));
+  if (candidates.size() <= limit) return candidates;
+  std::vector<GemmCandidate> chosen;
+  std::vector<bool> taken(candidates.size(), false);
+  const auto take = [&](std::size_t i) {
+    if (taken[i] || chosen.size() >= limit) return;
+    taken[i] = true;
+    chosen.push_back(candidates[i]);
+  };
+  const auto minimum = [&](auto key) {
+    return static_cast<std::size_t>(std::ranges::min_element(candidates, {}, key) - candidates.begin());
+  };
+  take(minimum(by_bytes));
+  take(minimum(by_rows));
+  take(minimum(by_cycles));
+  std::map<std::tuple<std::uint32_t, bool, bool, bool>, bool> kinds;
+  std::vector<std::size_t> order(candidates.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return by_bytes(candidates[i]); });
+  for (const std::size_t i : order) {
+    const GemmCandidate& c = candidates[i];
+    bool& seen = kinds[{c.inner, c.result_rows > 1, c.result_cols > 1, c.early_cast}];
+    if (!seen && chosen.size() < limit / 2) seen = true, take(i);
+  }
+  for (const std::size_t i : order) take(i);
+  return chosen;
+}
+
+GemmCandidate choose_gemm(const Draft& draft, const Held& x, TensorId home) {
+  const GemmProblem problem = problem_of(draft, x, home);
+  const std::vector<GemmCandidate> list =
+      shortlist(gemm_candidates(draft.device, problem, draft.tiles(), draft.options.policy), kShortlist);
+  if (list.empty()) {
+    throw Error(ErrorKind::Capacity,
+                fmt::format("{}: no product grid of {} tiles fits the device", draft.path, draft.tiles()));
+  }
+  std::vector<Metrics> metrics(list.size());
+  parallel_for(list.size(), 1, draft.options.threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) metrics[i] = fragment_metrics(draft, x, home, list[i]);
+  });
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < list.size(); ++i) {
+    if (better(metrics[i], metrics[best], draft.options.policy)) best = i;
+  }
+  return list[best];
+}
+
+}  // namespace tw::plan
