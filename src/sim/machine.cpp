@@ -20,7 +20,10 @@ namespace {
 constexpr std::size_t kGrain = 16;
 constexpr std::uint64_t kHugePageThreshold = 64U << 20;
 
-bool at_host(Stop stop) { return stop == Stop::Host || stop == Stop::External || stop == Stop::Halted; }
+// Rendezvous of boot code and host phases; a sync 3 without a row stands only in boot code.
+bool at_host(Stop stop) {
+  return stop == Stop::Internal || stop == Stop::External || stop == Stop::Host || stop == Stop::Halted;
+}
 
 const char* name_of(Stop stop) {
   static constexpr std::array kNames = {"running",      "an internal sync", "an exchange", "an external sync",
