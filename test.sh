@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs every check: format, include direction, file sizes, unit, golden,
+# Installs what is missing, builds, and runs every check: format, include direction, file sizes, documents, unit, golden,
 # property, error and end-to-end tests (release), then the fast tests under ASan and UBSan.
 # `./test.sh --long` adds the long suites.
 set -euo pipefail
@@ -11,10 +11,11 @@ cd "$(dirname "$0")"
 install_missing $packages_build $packages_test
 fetch_photos
 
-say "format, include direction, sizes"
+say "format, include direction, sizes, documents"
 git ls-files '*.h' '*.cpp' | xargs clang-format-19 --dry-run --Werror
 python3 scripts/check_layers.py
 python3 scripts/check_sizes.py
+python3 scripts/check_docs.py
 
 say "building (release)"
 build_preset release -DTW_TESTS=ON -DTW_BENCH=ON
