@@ -35,29 +35,50 @@ TensorType query_type(const Shape3& s, std::uint32_t cols, std::uint32_t block, 
   return type;
 }
 
-// [S, keys, cols] in `parts` blocks of keys per stream, padded to whole key blocks; `replicas` copies.
-TensorType key_type(const Shape3& s, std::uint32_t cols, std::uint32_t parts, std::uint32_t replicas,
-                    ElementOrder order) {
+// Owner grid of keys or values: per stream `blocks` parts of the key rows times `panels` parts of the
+// columns.
+struct KeyGrid {
+  std::uint32_t blocks = 1, panels = 1, replicas = 1;
+};
+
+// [S, keys, cols] padded to whole key blocks and panels: t = stream + S * (block + blocks * panel).
+TensorType key_type(const Shape3& s, std::uint32_t cols, const KeyGrid& g, ElementOrder order) {
   TensorType type{.shape = {s.streams, s.keys, cols}, .encoding = {}, .layout = {}};
   type.layout.order = order;
-  type.layout.tiling.tile_count = s.streams * parts * replicas;
-  type.layout.tiling.replicas = replicas;
+  type.layout.tiling.tile_count = s.streams * g.blocks * g.panels * g.replicas;
+  type.layout.tiling.replicas = g.replicas;
   type.layout.tiling.axes = {axis_tiling(0, s.streams, 1),
-                             axis_tiling(1, parts, s.streams, kKeyBlock, Padding::Zero),
-                             axis_tiling(2, 1, 1, kMicro, Padding::Zero)};
+                             axis_tiling(1, g.blocks, s.streams, kKeyBlock, Padding::Zero),
+                             axis_tiling(2, g.panels, s.streams * g.blocks, kMicro, Padding::Zero)};
   return type;
 }
 
-// Packs keys or values once on a grid of key blocks, then sends the panels to every query owner.
+// The grid of packing owners with the smallest shard, then the fewest owners.
+KeyGrid packing_grid(const Shape3& s, std::uint32_t cols, std::uint32_t tiles) {
+  const std::uint32_t blocks = cd(s.keys, kKeyBlock), panels = cd(cols, kMicro);
+  KeyGrid best;
+  std::pair<std::uint32_t, std::uint32_t> best_score{UINT32_MAX, 0};
+  for (std::uint32_t p = 1; p <= std::min(panels, tiles / s.streams); ++p) {
+    const std::uint32_t b = std::min(blocks, tiles / (s.streams * p));
+    const std::pair score{cd(panels, p) * cd(blocks, b), p * b};
+    if (score < best_score) best_score = score, best = {.blocks = b, .panels = p, .replicas = 1};
+  }
+  return best;
+}
+
+// Packs keys or values once on a grid of panels, then sends the panels to every query owner. The complete
+// operand is interleaved: wide loads, and it needs region 1 anyway.
 TensorId pack_and_broadcast(Draft& draft, const std::string& name, const Held& x, const Shape3& s,
                             ElementOrder packed, ElementOrder complete) {
   const std::uint32_t width = x.shape[2];
-  const std::uint32_t blocks = std::min(cd(s.keys, kKeyBlock), draft.tiles() / s.streams);
+  const KeyGrid grid = packing_grid(s, width, draft.tiles());
   const TensorId rows =
-      gather(draft, name + ".rows", x, key_type(s, width, blocks, 1, {}), draft.all_tiles(), Role::Scratch);
-  const TensorId panels = draft.add(name + ".packed", key_type(s, width, blocks, 1, packed), Role::Operand);
+      gather(draft, name + ".rows", x, key_type(s, width, grid, {}), draft.all_tiles(), Role::Scratch);
+  const TensorId panels = draft.add(name + ".packed", key_type(s, width, grid, packed), Role::Operand);
   draft.local({.kind = LocalKind::Reorder, .inputs = {rows}, .outputs = {panels}});
-  const TensorId operand = draft.add(name, key_type(s, width, 1, s.parts, complete), Role::Operand);
+  TensorType type = key_type(s, width, {.blocks = 1, .panels = 1, .replicas = s.parts}, complete);
+  type.layout.memory = MemoryClass::Interleaved;
+  const TensorId operand = draft.add(name, std::move(type), Role::Operand);
   draft.copy_panels(operand, panels);
   return operand;
 }

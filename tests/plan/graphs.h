@@ -8,7 +8,8 @@
 
 namespace tw::plan_test {
 
-inline ValueId biased_gemm(graph::Builder& b, const std::string& path, ValueId x, std::uint32_t k, std::uint32_t n) {
+inline ValueId biased_gemm(graph::Builder& b, const std::string& path, ValueId x, std::uint32_t k,
+                           std::uint32_t n) {
   const ValueId w = b.parameter(path + ".weight", {k, n});
   const ValueId bias = b.parameter(path + ".bias", {1, 1, n});
   return b.add(path + ".add", b.gemm(path, x, w), bias);
@@ -86,7 +87,8 @@ class Vit {
     const ValueId probe = b_.parameter("map.probe", {s_.batch, 1, d});
     const ValueId q = biased_gemm(b_, "map.query", probe, d, d);
     const ValueId kv = biased_gemm(b_, "map.kv", x, d, 2 * d);
-    const ValueId o = attend("map.attention", q, b_.slice("map.k", kv, 2, 0, d), b_.slice("map.v", kv, 2, d, d));
+    const ValueId o =
+        attend("map.attention", q, b_.slice("map.k", kv, 2, 0, d), b_.slice("map.v", kv, 2, d, d));
     const ValueId h = biased_gemm(b_, "map.out", o, d, d);
     ValueId t = norm("map.norm", h);
     t = b_.gelu("map.gelu", biased_gemm(b_, "map.up", t, d, s_.hidden));
