@@ -56,7 +56,8 @@ std::uint64_t encode_cycles(std::uint64_t n, std::uint64_t p) {
 // ---- Linear casts: out, in, n[, scale]
 template <std::uint64_t kIn, std::uint64_t kOut, bool kScaled>
 std::string validate_linear(const Call& call) {
-  Checker check("Cast", call, kScaled ? 4 : 3, 0);
+  constexpr const char* kName = kIn == 4 ? "CastF32ToF16" : kIn == 2 ? "CastF16ToF8" : "CastF8ToF16";
+  Checker check(kName, call, kScaled ? 4 : 3, 0);
   check.count(2, "n");
   if (kScaled) check.require(check.m(3) < 64, "scale has more than 6 bits");
   check.operand(0, "output", check.m(2) * kOut);
