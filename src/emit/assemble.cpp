@@ -65,7 +65,7 @@ std::uint32_t row_base(const Device& device, std::uint32_t code_bytes) {
 std::uint32_t code_bytes(const Device& device, const tile::Program& program) {
   const Runtime runtime = make_runtime(device, program);
   const HostPlan host = host_plan(program, {});
-  ControlContext context{device, program, runtime, host, nullptr, nullptr, 0, {}, {}, {}};
+  ControlContext context{device, program, runtime, host, nullptr, nullptr, 0, {}, {}, {}, {}};
   fill_slots(context);
   const auto work = tile_work(device, program);
   std::vector<std::uint32_t> words(work.size());
@@ -104,7 +104,7 @@ Image assemble(const Device& device, const tile::Program& program, const tile::A
   }
   const Runtime runtime = make_runtime(device, program);
   const HostPlan host = host_plan(program, addresses);
-  ControlContext context{device, program, runtime, host, &addresses, &tables.tiles, base, {}, {}, {}};
+  ControlContext context{device, program, runtime, host, &addresses, &tables.tiles, base, {}, {}, {}, {}};
   fill_slots(context);
   const auto work = tile_work(device, program);
 

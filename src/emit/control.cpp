@@ -53,7 +53,7 @@ class Assembler {
       const package::HostPiece& piece = batches[b].pieces[slot];
       descriptor_sites_.push_back(words_.size());
       descriptor_words_.insert(descriptor_words_.end(), {batches[b].to_device ? 0U : 1U, piece.address,
-                                                         piece.bytes, arena_offset(slot)});
+                                                         piece.bytes, arena_offset(c_.arena_slots[tile_])});
       word(isa::setzi(2, 0));
       word(isa::call(isa::kM10Return, c_.runtime.host_run));
     }
@@ -287,6 +287,12 @@ void fill_slots(ControlContext& context) {
   context.slots_initialize = slots_of(context.host.initialize, context.device.tiles);
   context.slots_inputs = slots_of(context.host.inputs, context.device.tiles);
   context.slots_outputs = slots_of(context.host.outputs, context.device.tiles);
+  const auto pieces = pieces_per_tile(context.host, context.device.tiles);
+  context.arena_slots.assign(context.device.tiles, UINT32_MAX);
+  std::uint32_t next = 0;
+  for (std::size_t t = 0; t < pieces.size(); ++t) {
+    if (pieces[t] > 0) context.arena_slots[t] = next++;
+  }
 }
 
 std::vector<std::uint32_t> tile_program(const ControlContext& context, std::uint32_t tile,

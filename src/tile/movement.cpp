@@ -115,8 +115,9 @@ void Mover::finish() {
 }
 
 void lower_copy(Lowering& lowering, const plan::Copy& copy) {
-  const tensor::ResolvedLayout& to = lowering.layout(copy.dst);
-  const tensor::ResolvedLayout& from = lowering.layout(copy.src);
+  // Zero padding that both sides hold may travel with the data: plan::moved_types.
+  const plan::MovedTypes moved = plan::moved_types(lowering.plan, copy);
+  const tensor::ResolvedLayout to(moved.dst), from(moved.src);
   TW_CHECK(lowering.plan.storage_of(copy.dst) != lowering.plan.storage_of(copy.src),
            "a copy onto its own storage");
   const std::vector<std::uint32_t> owners = distinct_owners(lowering, copy.dst);
