@@ -1,5 +1,15 @@
 #include "package/metadata.h"
 
+#include <kj/string.h>
+
+#ifdef __clang__
+// Cap'n Proto 0.9 compares texts in a way that C++20's rewritten operators no longer find (P2468).
+namespace kj {
+inline bool operator==(const char* a, const StringPtr& b) { return b.operator==(StringPtr(a)); }
+inline bool operator!=(const char* a, const StringPtr& b) { return !b.operator==(StringPtr(a)); }
+}  // namespace kj
+#endif
+
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 #include <fmt/core.h>

@@ -112,22 +112,23 @@ class Arena {
 std::vector<std::uint32_t> sorted_requests(const Problem& problem, Order order) {
   std::vector<std::uint32_t> indices(problem.requests.size());
   std::iota(indices.begin(), indices.end(), 0u);
-  // Keys ascend; what should come first when large is negated. stable_sort breaks ties by index.
+  // Keys ascend; what should come first when large is negated. The index breaks ties.
   const auto key = [&](std::uint32_t i) {
     const Request& r = problem.requests[i];
-    using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+    using Key =
+        std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::uint32_t>;
     const std::int64_t first = r.first, last = r.last, bytes = r.bytes, alignment = r.alignment;
     switch (order) {
       case Order::Lifetime:
-        return Key{first, r.cls == Class::Interleaved ? 0 : 1, -alignment, -bytes, last};
+        return Key{first, r.cls == Class::Interleaved ? 0 : 1, -alignment, -bytes, last, i};
       case Order::Size:
-        return Key{-alignment, -bytes, first - last, first, 0};
+        return Key{-alignment, -bytes, first - last, first, 0, i};
       case Order::LongLived:
         break;
     }
-    return Key{r.last == kForever ? 0 : 1, -bytes, -alignment, first, 0};
+    return Key{r.last == kForever ? 0 : 1, -bytes, -alignment, first, 0, i};
   };
-  std::ranges::stable_sort(indices, {}, key);
+  std::ranges::sort(indices, {}, key);
   return indices;
 }
 

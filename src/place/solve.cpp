@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <functional>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "place/greedy.h"
@@ -58,7 +58,7 @@ std::vector<std::uint32_t> live_at(const Problem& problem, std::uint32_t step, s
     const Request& r = problem.requests[i];
     if (r.first <= step && step <= r.last && in_group(r, group)) live.push_back(i);
   }
-  std::ranges::stable_sort(live, std::greater{}, [&](std::uint32_t i) { return problem.requests[i].bytes; });
+  std::ranges::sort(live, {}, [&](std::uint32_t i) { return std::pair(~problem.requests[i].bytes, i); });
   return live;
 }
 
