@@ -1,7 +1,7 @@
 // Independent reading of encoded rows: decode, replay, compare with what the problem asked for. Shares
 // nothing with schedule() and encode() but the target's tables.
 #include <algorithm>
-#include <map>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -143,7 +143,7 @@ void compare_ordered(const std::vector<std::vector<Store>>& stores, const Proble
   if (steps.size() != 2 * wanted_words) {
     faults.push_back(fmt::format("{} words arrive, wanted {}", steps.size() / 2, wanted_words));
   }
-  std::ranges::stable_sort(steps, {}, [](const Step& s) { return 2 * std::uint64_t{s.event} + s.write; });
+  std::ranges::sort(steps, {}, [](const Step& s) { return std::tuple(s.event, s.write, s.tile); });
   Memory actual;
   std::unordered_map<const Store*, Word> flying;
   for (const Step& s : steps) {

@@ -1,6 +1,7 @@
 // Dependences of hardware.md 3.7: a later transfer that reads what an earlier one writes, or overwrites what
 // an earlier one reads or writes.
 #include <algorithm>
+#include <tuple>
 
 #include "exchange/pieces.h"
 
@@ -75,7 +76,9 @@ std::vector<Dependence> find_dependences(const Pieces& p) {
     });
     if (may_meet(tile[i])) pair_up(p, PhysId(i), tile[i], out);
   }
-  std::ranges::stable_sort(out, {}, &Dependence::from);
+  std::ranges::sort(out, {}, [](const Dependence& d) {
+    return std::tuple(d.from, d.to, d.tile, d.from_reads, d.to_reads);
+  });
   return out;
 }
 
