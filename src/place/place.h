@@ -44,13 +44,15 @@ struct NoFit {
   std::uint32_t request = 0, step = 0;  // failing request; Capacity: step of the largest excess
   Class cls = Class::Standard;          // class whose bound or range is exceeded
   std::uint64_t needed = 0, available = 0, missing = 0, largest_hole = 0;
-  std::vector<std::uint32_t> live;      // requests alive at `step`, largest first
+  std::vector<std::uint32_t> live;      // requests alive at `step`, largest first (Capacity: those that count)
 };
 
 using Result = std::variant<Placement, NoFit>;
 
-// Greedy in lifetime order, then size order, then long-lived first, then the bounded address search of
-// compiler.md 8.5 (4,096 nodes, 2,000,000 filter operations); deterministic.
+// Proofs first (Capacity, then Contiguity). Then greedy in lifetime order, size order, long-lived first; these
+// orders repaired (what found no place moves to the front, at most 256 rounds each and 60,000 placements); then
+// the bounded address search of compiler.md 8.5 (4,096 nodes, 2,000,000 filter operations). Deterministic.
+// InternalError: alignment no power of two, first > last, or a separation pair that names no two requests.
 Result solve(const Device& device, const Problem& problem);
 
 // Independent legality check; every broken rule as text, empty = good.
