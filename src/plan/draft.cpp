@@ -58,13 +58,12 @@ void Draft::copy(TensorId dst, TensorId src) {
 }
 
 void Draft::copy_panels(TensorId dst, TensorId src) {
-  Copy copy{.dst = dst,
+  const bool padded = has_padding(at(dst).type);
+  step(Copy{.dst = dst,
             .src = src,
             .map = tensor::identity_map(at(dst).type.shape.size()),
-            .clear_padding = false,
-            .move_padding = has_padding(at(dst).type)};
-  copy.clear_padding = has_padding(moved_types(plan, copy).dst);
-  step(std::move(copy));
+            .clear_padding = padded,
+            .move_padding = padded});
 }
 
 void Draft::local(Local local) { step(std::move(local)); }

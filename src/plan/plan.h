@@ -1,6 +1,6 @@
 // The executable plan of a model on the whole device: typed, owned tensors and an ordered list of steps
-// (compiler.md 5.1). Everything is decided here; lowering only realises it. Steps are imperative: a tensor that
-// shares another's storage overwrites it. plan/exact interprets the same steps on whole tensors.
+// (compiler.md 5.1). Everything is decided here; lowering only realises it. Steps are imperative: a tensor
+// that shares another's storage overwrites it. plan/exact interprets the same steps on whole tensors.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -18,14 +18,15 @@ enum class Role : std::uint8_t { Input, Parameter, Output, Activation, Carried, 
 const char* name_of(Role role);
 
 struct Tensor {
-  std::string name;             // unique, "<op path>/<part>"; Input/Parameter/Output: the host tensor's name
+  std::string name;  // unique, "<op path>/<part>"; Input/Parameter/Output: the host tensor's name
   tensor::TensorType type;
-  tensor::OwnerMap owners;      // ordinal -> logical tile
+  tensor::OwnerMap owners;  // ordinal -> logical tile
   Role role = Role::Activation;
-  TensorId storage;             // valid: shares the storage of that tensor (equal owners and shard bytes)
-  std::vector<std::string> members;  // Parameter: host tensor names; more than one = one per Repeat iteration,
-                                     // a step inside the Repeat means the current iteration's member
-  ValueId origin;               // graph value that this tensor holds (any format), if any
+  TensorId storage;  // valid: shares the storage of that tensor (equal owners and shard bytes)
+  std::vector<std::string>
+      members;     // Parameter: host tensor names; more than one = one per Repeat iteration,
+                   // a step inside the Repeat means the current iteration's member
+  ValueId origin;  // graph value that this tensor holds (any format), if any
 };
 
 // Data movement only: equal precision, any tiling, replication, and order as long as every run is whole
@@ -34,17 +35,17 @@ struct Copy {
   TensorId dst, src;
   tensor::CoordMap map;  // source coordinate of a destination coordinate
   bool clear_padding = false;
-  // The source's padding holds zeros (written by a pack kernel or the host) and travels with the data, so that
-  // runs are whole panels and an odd F16 tail makes no sub-word run: take runs and padding_ranges of
-  // moved_types(). Identity map only. Values are the same either way: padding is zero on both sides.
+  // The source's padding holds zeros (written by a pack kernel or the host) and may travel with the data, so
+  // that runs are whole panels: take runs and padding_ranges of moved_types(). Identity map only. A lowering
+  // that ignores it is correct but moves many short runs (one per key of a 72-wide head).
   bool move_padding = false;
 };
 
 // out = left x right on matching owners (owner t of out holds left, right and out shards on its tile).
 // left [..,M,K] AmpLeft; right [K,N] BlockMajor(local K,16), or [S,N,K] AmpRight when right_transposed, or
 // [S,K,N] BlockMajor for batched products. F8 or F16 operands, F16 out in AmpLeft.
-// k_parts > 1: out has a leading axis of extent k_parts; part p covers the K range of left's K-axis partition p.
-// Rounding: decisions.md 2. All physical K of a part take part.
+// k_parts > 1: out has a leading axis of extent k_parts; part p covers the K range of left's K-axis partition
+// p. Rounding: decisions.md 2. All physical K of a part take part.
 struct Product {
   TensorId left, right, out;
   std::uint32_t k_parts = 1;
@@ -76,9 +77,9 @@ const char* name_of(LocalKind kind);
 struct Local {
   LocalKind kind = LocalKind::Add;
   std::vector<TensorId> inputs, outputs;
-  float epsilon = 0;   // LayerNorm, Apply
-  float scale = 0;     // Softmax
-  bool split = false;  // Softmax
+  float epsilon = 0;                  // LayerNorm, Apply
+  float scale = 0;                    // Softmax
+  bool split = false;                 // Softmax
   bool initial = true, final = true;  // Merge
 };
 
@@ -90,18 +91,21 @@ struct Repeat {
 
 struct Step {
   std::variant<Copy, Product, Sum, Local, Repeat> action;
-  std::string path;          // graph operation that this step belongs to
-  TensorId checkpoint;       // valid: this step completes the operation; the tensor holds its result
+  std::string path;     // graph operation that this step belongs to
+  TensorId checkpoint;  // valid: this step completes the operation; the tensor holds its result
 };
 
-struct Input { std::string name; TensorId tensor; };
+struct Input {
+  std::string name;
+  TensorId tensor;
+};
 
 struct Plan {
-  std::uint32_t tiles = 1472;         // planning limit (--tiles)
+  std::uint32_t tiles = 1472;  // planning limit (--tiles)
   std::vector<Tensor> tensors;
   std::vector<Step> steps;
-  std::vector<TensorId> inputs, outputs;  // host bindings (Row order)
-  double estimated_cycles = 0;        // of the planner's cost model, per call
+  std::vector<TensorId> inputs, outputs;     // host bindings (Row order)
+  double estimated_cycles = 0;               // of the planner's cost model, per call
   std::uint64_t estimated_tensor_bytes = 0;  // estimator's peak per tile (compiler.md 6)
 
   const Tensor& at(TensorId id) const { return tensors[id.value]; }
@@ -113,7 +117,9 @@ struct Plan {
 
 // The types whose tensor::runs a Copy moves: those of its tensors, with move_padding grown over the padding
 // that both sides hold (the logical extents become the smaller padded extent; shards stay the same).
-struct MovedTypes { tensor::TensorType dst, src; };
+struct MovedTypes {
+  tensor::TensorType dst, src;
+};
 MovedTypes moved_types(const Plan& plan, const Copy& copy);
 
 // Operands defined before use, formats accepted by each step, copies word-aligned, owners in range, storage

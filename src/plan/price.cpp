@@ -8,6 +8,7 @@
 #include "base/math.h"
 #include "kernel/kernel.h"
 #include "numeric/formats.h"
+#include "plan/draft.h"
 
 namespace tw::plan {
 namespace {
@@ -67,15 +68,17 @@ Price price_copy(const Plan& plan, const Copy& copy, Layouts& layouts) {
   const double bytes = static_cast<double>(layouts(copy.dst).max_shard_bytes());
   Price price{
       .exchange = 0, .local = kCopyCycles + bytes / 8, .where = copy.dst, .fragments = 0, .phases = 0};
-  if (copy.clear_padding) price.local += kClearCycles + bytes / 48;
   if (stays_on_tile(plan.at(copy.dst), plan.at(copy.src), copy.map)) return price;
   Traffic t;
+  bool clears = copy.clear_padding;
   if (copy.move_padding) {
     const MovedTypes moved = moved_types(plan, copy);
     t = traffic(ResolvedLayout(moved.dst), copy.map, ResolvedLayout(moved.src));
+    clears = clears && has_padding(moved.dst);
   } else {
     t = traffic(layouts(copy.dst), copy.map, layouts(copy.src));
   }
+  if (clears) price.local += kClearCycles + bytes / 48;
   price.exchange = exchange_cycles(t);
   price.fragments = t.fragments;
   price.phases = 1;

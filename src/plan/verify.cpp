@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "plan/draft.h"
 #include "plan/liveness.h"
 #include "plan/plan.h"
 #include "plan/price.h"
@@ -116,6 +117,13 @@ class Verifier {
       const Role role = plan_.at(id).role, root = plan_.at(plan_.storage_of(id)).role;
       expect(role != Role::Parameter && root != Role::Parameter && root != Role::Input, "writes " + name(id));
       defined_.insert(plan_.storage_of(id).value);
+      const auto* copy = std::get_if<Copy>(&step.action);
+      const bool ragged = copy != nullptr && !copy->clear_padding && has_padding(type(id));
+      if (ragged) {
+        ragged_.insert(id.value);
+      } else {
+        ragged_.erase(id.value);
+      }
       if (role == Role::Partials) ++produced_[id.value];
     }
     if (step.checkpoint.valid()) {
@@ -127,7 +135,10 @@ class Verifier {
   void check(const Copy& copy) {
     const tensor::TensorType &dst = type(copy.dst), &src = type(copy.src);
     const std::string pair = name(copy.src) + " -> " + name(copy.dst);
-    expect(dst.encoding == src.encoding, pair + ": a copy cannot cast");
+    if (dst.encoding != src.encoding) {
+      expect(false, pair + ": a copy cannot cast");
+      return;
+    }
     expect(plan_.storage_of(copy.dst) != plan_.storage_of(copy.src), pair + ": a copy onto itself");
     const bool flat = dst.layout.order.kind == Order::Row && src.layout.order.kind == Order::Row;
     expect(flat || packing_of(dst.layout.order.kind) == packing_of(src.layout.order.kind),
@@ -142,6 +153,8 @@ class Verifier {
       expect(false, pair + ": map leaves the source");
       return;
     }
+    expect(copy.clear_padding || !copy.move_padding,
+           pair + ": padding that moves must be cleared where it does not");
     const MovedTypes moved = moved_types(plan_, copy);
     const ResolvedLayout to(moved.dst), from(moved.src);
     for (const std::uint32_t owner : sample(to.owners())) words(to, owner, copy, from, pair);
@@ -202,6 +215,9 @@ class Verifier {
     expect(left.layout.order.kind == Order::AmpLeft, name(p.left) + " is no left operand");
     const Order wanted = p.right_transposed ? Order::AmpRight : Order::BlockMajor;
     expect(right.layout.order.kind == wanted, name(p.right) + " is no right operand");
+    for (const TensorId id : {p.left, p.right}) {
+      expect(!ragged_.contains(id.value), "the product consumes unwritten padding of " + name(id));
+    }
     expect(left.encoding == right.encoding && left.encoding.precision != Precision::F32,
            "operand encodings differ");
     expect(left.encoding.precision != Precision::F16 || p.right_transposed ||
@@ -250,6 +266,7 @@ class Verifier {
   std::string where_;
   std::set<std::string> names_;
   std::set<std::uint32_t> defined_;
+  std::set<std::uint32_t> ragged_;  // tensors whose padding was never written
   std::map<std::uint32_t, int> produced_, consumed_;
 };
 
