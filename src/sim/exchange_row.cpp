@@ -33,10 +33,23 @@ class RowDecoder {
     }
     out_.row_end = address_ + 4;
     out_.end_event = static_cast<std::uint32_t>(event_);
+    index_sends();
     return true;
   }
 
  private:
+  // About one bucket per send run, so that a receiver finds its run with one or two looks.
+  void index_sends() {
+    out_.run_at.clear();
+    out_.bucket_shift = 0;
+    if (out_.sends.empty()) return;
+    const std::uint32_t end = out_.sends.back().event + out_.sends.back().words;
+    while ((end >> out_.bucket_shift) > out_.sends.size()) ++out_.bucket_shift;
+    for (std::uint32_t i = 0, event = 0; event < end; event += 1U << out_.bucket_shift) {
+      while (out_.sends[i].event + out_.sends[i].words <= event) ++i;
+      out_.run_at.push_back(i);
+    }
+  }
   void start() {
     out_.sends.clear();
     out_.mux.clear();

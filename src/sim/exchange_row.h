@@ -22,7 +22,19 @@ struct Activity {
   std::uint32_t end_event = 0;                     // events of the whole row = the tile's horizon
   std::uint32_t first_mux = 0, first_pointer = 0;  // registers when the row began
   std::uint32_t messages = 0;                      // streams opened
+  // Send runs by time: run_at[event >> bucket_shift] is the first that ends behind the bucket's first event.
+  std::vector<std::uint32_t> run_at;
+  std::uint32_t bucket_shift = 0;
+
   bool empty() const { return sends.empty() && mux.empty() && pointers.empty(); }
+  // Index of the first send run that ends behind `event`; sends.size(): none.
+  std::size_t first_run(std::int64_t event) const {
+    if (event < 0) return 0;
+    const auto bucket = static_cast<std::uint64_t>(event) >> bucket_shift;
+    std::size_t i = bucket < run_at.size() ? run_at[bucket] : sends.size();
+    while (i < sends.size() && std::int64_t{sends[i].event} + sends[i].words <= event) ++i;
+    return i;
+  }
 };
 
 // Decodes the row at tile.row; base registers written inside it stay written. False: the tile faulted, its

@@ -23,12 +23,12 @@ class Receiver {
     write_latency_ = kWriteLatency + 2 * topology::row_of(PhysId{tile.id});
   }
 
-  template <class SendsOf>
-  bool run(const SendsOf& sends_of) {
+  template <class ActivityOf>
+  bool run(const ActivityOf& activity_of) {
     std::uint32_t begin = 0, selected = own_.first_mux;
     for (std::size_t i = 0; i <= own_.mux.size(); ++i) {
       const std::uint32_t end = i < own_.mux.size() ? own_.mux[i].event : own_.end_event;
-      if (selected != isa::kMuxNeutral && end > begin && !window(begin, end, selected, sends_of))
+      if (selected != isa::kMuxNeutral && end > begin && !window(begin, end, selected, activity_of))
         return false;
       if (i == own_.mux.size()) break;
       begin = end;
@@ -46,8 +46,8 @@ class Receiver {
   }
 
   // Events [begin, end) with the mux on one sender.
-  template <class SendsOf>
-  bool window(std::uint32_t begin, std::uint32_t end, std::uint32_t selected, const SendsOf& sends_of) {
+  template <class ActivityOf>
+  bool window(std::uint32_t begin, std::uint32_t end, std::uint32_t selected, const ActivityOf& activity_of) {
     if (selected >= context_.device.tiles || selected >= topology::kTiles)
       return context_.options.lenient || fault(FaultKind::EmptyMuxWindow, begin, own_.row_begin,
                                                fmt::format("mux selects {:#x}, which is no tile", selected));
@@ -56,10 +56,9 @@ class Receiver {
     const std::uint32_t direction = topology::direction(sender, self);
     std::int64_t at = begin - shift;
     const std::int64_t stop = end - shift;
-    const std::vector<SendRun>& sends = sends_of(selected);
-    auto run = std::upper_bound(sends.begin(), sends.end(), at,
-                                [](std::int64_t e, const SendRun& s) { return e < s.event; });
-    if (run != sends.begin()) --run;
+    const Activity& other = activity_of(selected);
+    const std::vector<SendRun>& sends = other.sends;
+    auto run = sends.begin() + static_cast<std::ptrdiff_t>(other.first_run(at));
     for (; at < stop; ++run) {
       while (run != sends.end() && std::int64_t{run->event} + run->words <= at) ++run;
       const std::int64_t data = run == sends.end() ? stop : std::min<std::int64_t>(run->event, stop);
@@ -195,7 +194,7 @@ void ExchangeUnit::receive(std::uint32_t tile) {
   Tile& state = tiles_[tile];
   if (local.activity.empty() && local.activity.first_mux == isa::kMuxNeutral) return;
   Receiver receiver(context_, state, local.activity, local.copies);
-  receiver.run([this](std::uint32_t s) -> const std::vector<SendRun>& { return local_[s].activity.sends; });
+  receiver.run([this](std::uint32_t s) -> const Activity& { return local_[s].activity; });
   if (auto hazard = find_hazard(context_.device, local.activity, local.copies);
       hazard && (state.stop != Stop::Faulted || hazard->event < state.fault->cycle)) {
     raise(state, hazard->kind, hazard->address, hazard->what);

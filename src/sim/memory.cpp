@@ -80,12 +80,6 @@ Memory::~Memory() {
   munmap(marks_, mark_bytes_);
 }
 
-std::uint32_t Memory::load32(std::uint32_t tile, std::uint32_t address) const {
-  std::uint32_t v = 0;
-  std::memcpy(&v, at(tile, address), 4);
-  return v;
-}
-
 void Memory::store32(std::uint32_t tile, std::uint32_t address, std::uint32_t value) {
   std::memcpy(at(tile, address), &value, 4);
   mark(tile, address, 4, true);
@@ -136,11 +130,6 @@ void Memory::copy(std::uint32_t from_tile, std::uint32_t from, std::uint32_t to_
                   std::uint32_t bytes) {
   std::memcpy(at(to_tile, to), at(from_tile, from), bytes);
   copy_bits(marks(to_tile), to - base_, marks(from_tile), from - base_, bytes);
-}
-
-void Memory::prefetch(std::uint32_t tile, std::uint32_t address) const {
-  __builtin_prefetch(at(tile, address));
-  __builtin_prefetch(marks(tile) + (address - base_) / 64);
 }
 
 std::span<const std::uint8_t> Memory::mark_bytes(std::uint32_t tile) const {

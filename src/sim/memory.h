@@ -4,6 +4,7 @@
 // same word.
 #pragma once
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -31,7 +32,11 @@ class Memory {
   }
 
   // Callers check contains() first. Stores mark their bytes as written.
-  std::uint32_t load32(std::uint32_t tile, std::uint32_t address) const;
+  std::uint32_t load32(std::uint32_t tile, std::uint32_t address) const {
+    std::uint32_t v = 0;
+    std::memcpy(&v, at(tile, address), 4);
+    return v;
+  }
   void store32(std::uint32_t tile, std::uint32_t address, std::uint32_t value);
   void store(std::uint32_t tile, std::uint32_t address, std::span<const std::uint8_t> data);
 
@@ -47,7 +52,10 @@ class Memory {
   // Bytes and marks from one place to another; the ranges must not overlap.
   void copy(std::uint32_t from_tile, std::uint32_t from, std::uint32_t to_tile, std::uint32_t to,
             std::uint32_t bytes);
-  void prefetch(std::uint32_t tile, std::uint32_t address) const;
+  void prefetch(std::uint32_t tile, std::uint32_t address) const {
+    __builtin_prefetch(at(tile, address));
+    __builtin_prefetch(marks(tile) + (address - base_) / 64);
+  }
 
   std::span<const std::uint8_t> mark_bytes(std::uint32_t tile) const;
 
