@@ -190,7 +190,7 @@ TEST(Reference, GeluOverItsWholeRange) {
 TEST(Reference, LayerNormOfOddAndEvenWidths) {
   for (std::uint32_t width : {5U, 16U, 72U, 1152U}) {
     Builder b("test");
-    const ValueId x = b.host("x", {2, 9, width});
+    const ValueId x = b.host("x", {2, width > 100 ? 1U : 9U, width});
     const ValueId scale = b.parameter("s", {1, 1, width}), bias = b.parameter("b", {width});
     expect_equal(b.finish({b.layer_norm("norm", x, scale, bias, 1e-6F)}));
   }
