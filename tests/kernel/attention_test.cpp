@@ -1,3 +1,5 @@
+#include <array>
+
 #include "support.h"
 
 namespace tw::kernel::test {
@@ -95,6 +97,27 @@ TEST(Softmax, SplittingChangesTheDenominator) {
   EXPECT_GT(different, 0);
 }
 
+TEST(Softmax, ExponentIsRoundedToSingleFirst) {
+  // Pairs whose difference lies so near a tie of F16 that rounding through FP32 shows in the weight.
+  const double scale = numeric::f16_to_f32(0x2F8B);
+  Scene scene(6);
+  std::vector<std::array<double, 2>> pairs;
+  while (pairs.size() < 8) {
+    const double top = to16(scene.normal(30)), s = to16(scene.normal(0.1)),
+                 difference = scale * s - scale * top;
+    const double once = to16(difference), twice = to16(double{static_cast<float>(difference)});
+    if (s < top && to16(std::exp(once)) != to16(std::exp(twice))) pairs.push_back({top, s});
+  }
+  const std::uint32_t rows = 8, scores = scene.place(rows * 32), out = scene.place(rows * 32);
+  const std::uint32_t state = scene.place(rows * 8);
+  for (std::uint32_t r = 0; r < rows; ++r)
+    for (std::uint32_t k = 0; k < 2; ++k) scene.image.put_half(scores, r * 16 + k, pairs[r][k]);
+  run(scene.image, {Code::Softmax, {out, scores, state, rows, 2, 16, 0, 0}, {0x2F8B}, {}});
+  for (std::uint32_t r = 0; r < rows; ++r)
+    EXPECT_EQ(scene.image.half(out, r * 16 + 1),
+              softmax({pairs[r][0], pairs[r][1]}, 16, scale, false).weights[1]);
+}
+
 TEST(Softmax, RefusesAndReports) {
   Scene scene(1);
   const std::uint32_t scores = scene.halves(64, 1), out = scene.place(128), state = scene.place(16);
@@ -184,6 +207,33 @@ TEST(Merge, EveryStage) {
         expect_refused(call, 5, padded + 1, "v above");
         expect_refused(call, 0, pv, "overlap");
       }
+}
+
+TEST(Merge, FinalMultipliesByTheRoundedReciprocal) {
+  // Previous accumulator zero with maximum 0, block maximum -1; rows on which dividing by the denominator, or
+  // dividing the factor by it, would show in the result.
+  Scene scene(8);
+  const std::uint32_t rows = 16, pv = scene.place(rows * 32), state = scene.place(rows * 8);
+  const std::uint32_t previous = scene.singles(rows * 16, 0), out = scene.place(rows * 32);
+  const auto beta = static_cast<float>(std::exp(-1.0));
+  std::vector<double> expected;
+  while (expected.size() < rows) {
+    const auto r = static_cast<std::uint32_t>(expected.size());
+    const auto p = to16(scene.normal(5)), l = static_cast<float>(1 + std::abs(scene.normal(30)));
+    const float added = l * beta, denominator = 3.0F + added, reciprocal = 1 / denominator;
+    const float factor = beta * reciprocal, product = p * factor;
+    const float other_factor = beta / denominator, weighted = p * beta;
+    const float other = r % 2 == 0 ? p * other_factor : weighted / denominator;
+    if (to16(double{product}) == to16(double{other})) continue;
+    scene.image.put_half(pv, r * 16, p);
+    scene.image.put(state + 4 * r, -1.0F);
+    scene.image.put(state + 4 * (rows + r), l);
+    scene.image.put(previous + r * 64 + 4, 0.0F);
+    scene.image.put(previous + r * 64 + 8, 3.0F);
+    expected.push_back(to16(double{product}));
+  }
+  run(scene.image, {Code::Merge, {out, pv, state, previous, rows, 1, 16}, {2}, {}});
+  for (std::uint32_t r = 0; r < rows; ++r) EXPECT_EQ(scene.image.half(out, r * 16), expected[r]);
 }
 
 TEST(Merge, StateReplacesTheRunningMaximumOnlyWhenLarger) {

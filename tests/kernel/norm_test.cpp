@@ -128,6 +128,53 @@ TEST(Moments, StatisticsPerRow) {
   }
 }
 
+// Rows on which a shortcut in FP32 (single-precision square root, square added apart from the part's
+// variance) shows in the F16 result: random data hardly ever sees it.
+TEST(Apply, EveryFp32RoundingShows) {
+  Scene scene(11);
+  const std::uint32_t rows = 16, width = 4, parts = 3, x = scene.halves(rows * width, 1);
+  const std::uint32_t statistics = scene.place(parts * rows * 8), out = scene.place(rows * width * 2);
+  const std::uint32_t scale = scene.place(8), bias = scene.place(8);
+  for (std::uint32_t i = 0; i < width; ++i) {
+    scene.image.put_half(scale, i, 1);
+    scene.image.put_half(bias, i, 0);
+  }
+  const auto half_of = [](float d, float r) {
+    const float n = d * r;
+    return to16(double{n});
+  };
+  std::vector<float> expected;
+  while (expected.size() < rows) {
+    float mean = 0, variance = 0, apart = 0, part[3][2];
+    for (auto& [m, v] : part) {
+      m = static_cast<float>(scene.normal(1)), v = static_cast<float>(1 + std::abs(scene.normal(1)));
+      mean = mean + m;
+    }
+    mean = mean / 3;
+    for (const auto& [m, v] : part) {
+      const float d = m - mean, square = d * d, term = v + square;
+      variance = variance + term;
+      apart = apart + v;
+      apart = apart + square;
+    }
+    variance = variance / 3, apart = apart / 3;
+    const auto r = static_cast<float>(1 / std::sqrt(double{variance}));
+    const bool first = expected.size() < rows / 2;
+    const float other = first ? 1.0F / std::sqrt(variance) : static_cast<float>(1 / std::sqrt(double{apart}));
+    const float value = to16(scene.normal(1)), d = value - mean;
+    if (half_of(d, r) == half_of(d, other)) continue;
+    const auto row = static_cast<std::uint32_t>(expected.size());
+    scene.image.put_half(x, row * width, value);
+    for (std::uint32_t p = 0; p < parts; ++p) {
+      scene.image.put(statistics + (p * rows + row) * 8, part[p][0]);
+      scene.image.put(statistics + (p * rows + row) * 8 + 4, part[p][1]);
+    }
+    expected.push_back(half_of(d, r));
+  }
+  run(scene.image, {Code::Apply, {out, x, statistics, scale, bias, rows, width, parts}, {0}, {}});
+  for (std::uint32_t r = 0; r < rows; ++r) EXPECT_EQ(scene.image.half(out, r * width), expected[r]) << r;
+}
+
 TEST(Apply, MergesPartsAscending) {
   for (unsigned seed = 0; seed < 12; ++seed) {
     Scene scene(seed);

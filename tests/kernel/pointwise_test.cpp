@@ -145,6 +145,18 @@ TEST(Gelu, ChainVectors) {  // models.md A.4, F16 chain
   expect_refused(v, 2, 5, "multiple of 2");
 }
 
+TEST(BiasGelu, EveryFiniteHalf) {
+  Scene scene(1);
+  const std::uint32_t n = 65536, in = scene.place(n * 2), bias = scene.place(8), out = scene.place(n * 2);
+  for (std::uint32_t x = 0; x < n; ++x) scene.image.put(in + 2 * x, static_cast<std::uint16_t>(x));
+  for (std::uint32_t i = 0; i < 4; ++i) scene.image.put_half(bias, i, 0);
+  run(scene.image, {Code::BiasGelu, {out, in, bias, n / 4, 4}, {}, {}});
+  for (std::uint32_t x = 0; x < n; ++x) {
+    if (!numeric::f16_is_finite(static_cast<std::uint16_t>(x))) continue;
+    ASSERT_EQ(scene.image.half(out, x), fused_gelu(numeric::f16_to_f32(static_cast<std::uint16_t>(x)))) << x;
+  }
+}
+
 TEST(BiasGelu, FusedBodyAndPlainTail) {
   bool tail_differs = false;
   for (unsigned seed = 0; seed < 24; ++seed) {
