@@ -53,15 +53,19 @@ bool may_meet(const std::vector<Access>& all) {
 }
 
 void pair_up(const Pieces& p, PhysId tile, const std::vector<Access>& all, std::vector<Dependence>& out) {
-  std::vector<Access> open;
+  std::vector<Access> reads, writes;  // that reach the current begin
   for (const Access& a : all) {
-    std::erase_if(open, [&](const Access& o) { return o.end <= a.begin; });
-    for (const Access& o : open) {
-      if ((o.reads && a.reads) || o.piece == a.piece || !meet(p, o, a)) continue;
-      const Access &early = o.piece < a.piece ? o : a, &late = o.piece < a.piece ? a : o;
-      out.push_back({early.piece, late.piece, tile, early.reads, late.reads});
-    }
-    open.push_back(a);
+    auto compare = [&](std::vector<Access>& open) {
+      std::erase_if(open, [&](const Access& o) { return o.end <= a.begin; });
+      for (const Access& o : open) {
+        if (o.piece == a.piece || !meet(p, o, a)) continue;
+        const Access &early = o.piece < a.piece ? o : a, &late = o.piece < a.piece ? a : o;
+        out.push_back({early.piece, late.piece, tile, early.reads, late.reads});
+      }
+    };
+    compare(writes);
+    if (!a.reads) compare(reads);
+    (a.reads ? reads : writes).push_back(a);
   }
 }
 

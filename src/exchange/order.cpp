@@ -11,8 +11,8 @@
 namespace tw::exchange {
 namespace {
 
-constexpr std::uint32_t kLookBudget = 2048;  // receivers looked at per choice
-constexpr std::uint32_t kMaxPostpone = 6;    // times a source lets others go first
+constexpr std::uint32_t kLookBudget = 256;  // receivers looked at per choice
+constexpr std::uint32_t kMaxPostpone = 60;  // times a source lets others go first
 
 // List scheduling by time: the source that is free first sends the unit that can start first; ties go to the
 // busiest receiver, then to the next tile in cyclic order (which makes all-to-all a rotation without
@@ -37,12 +37,12 @@ class Order {
     find_frames();
     for (std::uint32_t u = 0; u < pieces.units.size(); ++u) {
       waits_[u] = pieces.units[u].predecessors;
-      if (waits_[u] == 0) pending_[source(u).value].push_back(u);
+      if (waits_[u] == 0) pending_[source(u).value].push_back(candidate(u));
     }
     for (std::uint32_t s = 0; s < tiles; ++s) {
       // Taken from the back: nearest last, streams in their own order.
       std::ranges::sort(pending_[s], std::greater{},
-                        [&](std::uint32_t u) { return std::pair(distance(u), u); });
+                        [&](const Candidate& c) { return std::pair(distance(c.unit), c.unit); });
     }
   }
 
@@ -61,7 +61,7 @@ class Order {
       }
       queued_[s] = 0;
       postponed_[s] = 0;
-      const std::uint32_t u = pending_[s][best.index];
+      const std::uint32_t u = pending_[s][best.index].unit;
       pending_[s].erase(pending_[s].begin() + static_cast<std::ptrdiff_t>(best.index));
       place(u);
       ++placed;
@@ -72,6 +72,14 @@ class Order {
   }
 
  private:
+  // A pending unit with what the choice needs of its first receiver.
+  struct Candidate {
+    std::uint32_t unit = 0;
+    std::uint32_t first_start = 0;
+    std::uint32_t receiver = 0, receivers = 0;  // first entry in Pieces::receivers, number
+    PhysId tile;                                // of the first
+    std::int32_t tau = 0;
+  };
   struct Choice {
     std::size_t index = 0;
     std::uint32_t start = 0;
@@ -116,36 +124,61 @@ class Order {
     queue_.push({time + frame_[s], -static_cast<std::int64_t>(send_left_[s]), s});
   }
 
-  std::uint32_t start_of(std::uint32_t u) const {
-    return std::max(placer_.append_start(pieces_.units[u].first), lower_[u]);
+  Candidate candidate(std::uint32_t u) const {
+    const Transfer& t = head(u);
+    return {u,
+            std::max(placer_.first_start(pieces_.units[u].first), lower_[u]),
+            t.first_receiver,
+            t.receiver_count,
+            pieces_.receivers[t.first_receiver].tile,
+            placer_.tau(t.first_receiver)};
   }
 
-  std::uint32_t busiest_receiver(std::uint32_t u) const {
-    const Transfer& t = head(u);
-    std::uint32_t left = 0;
-    for (std::uint32_t k = 0; k < t.receiver_count; ++k) {
-      left = std::max(left, receive_left_[pieces_.receivers[t.first_receiver + k].tile.value]);
+  // Calls fn(tile, tau) for every receiver.
+  template <class Fn>
+  void each_receiver(const Candidate& c, Fn fn) const {
+    fn(c.tile, c.tau);
+    for (std::uint32_t k = c.receiver + 1; k < c.receiver + c.receivers; ++k) {
+      fn(pieces_.receivers[k].tile, placer_.tau(k));
     }
-    return left;
+  }
+
+  // Start behind everything already placed; gaps may allow an earlier one.
+  std::uint32_t start_of(const Candidate& c, std::uint32_t ready) const {
+    auto start = static_cast<std::int32_t>(std::max(ready, c.first_start));
+    each_receiver(c, [&](PhysId tile, std::int32_t tau) {
+      start = std::max(start, static_cast<std::int32_t>(placer_.mux_end(tile)) - tau - 1);
+    });
+    return static_cast<std::uint32_t>(start);
+  }
+
+  // Words the busiest receiver still waits for, less the mean rest of the muxes in front of `start`,
+  // weighted.
+  std::int64_t merit(const Candidate& c, std::uint32_t start) const {
+    std::int64_t left = 0, rest = 0;
+    each_receiver(c, [&](PhysId tile, std::int32_t tau) {
+      left = std::max(left, std::int64_t{receive_left_[tile.value]});
+      rest += std::int64_t{start} + tau + 1 - placer_.mux_end(tile);
+    });
+    return left - policy_.gap_weight * rest / c.receivers;
   }
 
   Choice choose(std::uint32_t s) const {
     const auto& units = pending_[s];
     const std::uint32_t ready = placer_.send_end(PhysId(s));
     Choice best;
-    std::tuple<std::uint32_t, std::int64_t, std::int64_t> best_key{UINT32_MAX, 0, 0};
-    std::uint32_t looked = 0;
+    std::uint32_t best_late = UINT32_MAX, looked = 0;
+    std::int64_t best_merit = 0;
     for (std::size_t i = units.size(); i-- > 0 && looked < kLookBudget;) {
-      looked += head(units[i]).receiver_count;
-      const std::uint32_t start = start_of(units[i]);
+      looked += units[i].receivers;
+      const std::uint32_t start = start_of(units[i], ready);
       const std::uint32_t late = start > ready + policy_.slack ? start : 0;
-      const std::int64_t busy =
-          policy_.rotation_first ? 0 : -static_cast<std::int64_t>(busiest_receiver(units[i]));
-      const std::tuple<std::uint32_t, std::int64_t, std::int64_t> key{late, busy,
-                                                                      -static_cast<std::int64_t>(i)};
-      if (key < best_key) {
-        best_key = key;
+      if (late > best_late) continue;
+      const std::int64_t m = merit(units[i], start);
+      if (late < best_late || m > best_merit) {
         best = {i, start};
+        best_late = late;
+        best_merit = m;
       }
     }
     return best;
@@ -177,7 +210,7 @@ class Order {
       lower_[it->to] = std::max(lower_[it->to], static_cast<std::uint32_t>(std::max(bound, 0)));
       if (--waits_[it->to] > 0) continue;
       const PhysId s = source(it->to);
-      pending_[s.value].push_back(it->to);
+      pending_[s.value].push_back(candidate(it->to));
       enqueue(s.value, lower_[it->to]);
     }
   }
@@ -187,8 +220,8 @@ class Order {
   Placer placer_;
   std::vector<std::uint32_t> starts_;
   std::uint32_t tiles_ = 0;
-  std::vector<std::vector<std::uint32_t>> pending_;  // per source: units without open predecessors
-  std::vector<std::int64_t> frame_;                  // per source
+  std::vector<std::vector<Candidate>> pending_;  // per source: units without open predecessors
+  std::vector<std::int64_t> frame_;              // per source
   std::vector<char> queued_;
   std::vector<std::uint32_t> postponed_;
   std::vector<std::uint32_t> send_left_, receive_left_;  // words per tile

@@ -7,10 +7,12 @@
 
 namespace tw::exchange {
 
-// Weights of the choice among a source's pending units.
+// Which of its pending units a source sends next. Units that make it wait longer than `slack` events come
+// last; among the others the busiest receiver wins, less `gap_weight` words per event that its mux would
+// rest.
 struct OrderPolicy {
-  std::uint32_t slack = 24;     // events of waiting that do not matter
-  bool rotation_first = false;  // nearest destination before the busiest one
+  std::uint32_t slack = 0;
+  std::uint32_t gap_weight = 4;
 };
 
 // Start of every piece.

@@ -73,15 +73,6 @@ void Placer::find_contention() {
   }
 }
 
-std::uint32_t Placer::append_start(std::uint32_t piece) const {
-  const Transfer& t = pieces_.list[piece];
-  int s = static_cast<int>(std::max(first_start_[piece], send_end_[t.source.value]));
-  for (std::uint32_t k = t.first_receiver; k < t.first_receiver + t.receiver_count; ++k) {
-    s = std::max(s, static_cast<int>(mux_end_[pieces_.receivers[k].tile.value]) - tau_[k] - 1);
-  }
-  return static_cast<std::uint32_t>(s);
-}
-
 std::uint32_t Placer::try_source(const Transfer& t, std::uint64_t elements, std::uint32_t s) const {
   const TileTimeline& tile = tiles_[t.source.value];
   s = tile.send.next_free(s, t.words);

@@ -17,9 +17,11 @@ class Placer {
   // Earliest legal start >= lower; the piece then occupies its endpoints.
   std::uint32_t place(std::uint32_t piece, std::uint32_t lower);
 
-  // Start of the piece if it were put behind everything already placed; a lower estimate for ordering.
-  std::uint32_t append_start(std::uint32_t piece) const;
+  // For ordering: ends of what is placed, and the constants of a piece.
   std::uint32_t send_end(PhysId tile) const { return send_end_[tile.value]; }
+  std::uint32_t mux_end(PhysId tile) const { return mux_end_[tile.value]; }
+  std::uint32_t first_start(std::uint32_t piece) const { return first_start_[piece]; }
+  int tau(std::uint32_t receiver_entry) const { return tau_[receiver_entry]; }
 
  private:
   std::uint32_t try_source(const Transfer& t, std::uint64_t elements, std::uint32_t s) const;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include <fmt/core.h>
 
@@ -13,6 +14,11 @@ namespace tw::exchange {
 namespace {
 
 constexpr int kAlignmentRounds = 3;  // then no tile may have two controls on one cycle, which always encodes
+// The first suits multicasts and small pieces, the second the rotations of equal blocks.
+constexpr std::array<OrderPolicy, 2> kPolicies = {
+    {{.slack = 0, .gap_weight = 4}, {.slack = 60, .gap_weight = 0}}};
+constexpr std::size_t kRetryTransfers = 150'000;  // step budget: larger phases keep the first order
+constexpr std::uint32_t kFixedCycles = 110;       // way in and out of a phase that no order saves
 
 Schedule assemble(const Pieces& pieces, const std::vector<std::uint32_t>& starts) {
   Schedule out;
@@ -29,6 +35,19 @@ Schedule assemble(const Pieces& pieces, const std::vector<std::uint32_t>& starts
     }
   }
   return out;
+}
+
+// Policy limit of sends + receives per tile.
+void check_fragments(const Device& device, const Pieces& pieces) {
+  std::vector<std::uint32_t> fragments(device.tiles, 0);
+  for (const Transfer& t : pieces.list) ++fragments[t.source.value];
+  for (const Receiver& r : pieces.receivers) ++fragments[r.tile.value];
+  for (std::uint32_t i = 0; i < device.tiles; ++i) {
+    if (fragments[i] <= device.fragment_limit) continue;
+    throw Error(ErrorKind::Fragments,
+                fmt::format("exchange phase: physical tile {} has {} fragments, the limit is {}", i,
+                            fragments[i], device.fragment_limit));
+  }
 }
 
 // Marks the tiles whose rows cannot be aligned (C2); true when there are any.
@@ -53,6 +72,7 @@ Schedule schedule_once(const Device& device, const Problem& problem, const Optio
   std::vector<char> no_pairs;
   for (int round = 0;; ++round) {
     const Pieces pieces = make_pieces(device, problem, options, no_pairs);
+    check_fragments(device, pieces);
     Schedule out = assemble(pieces, place_all(device, pieces, policy, no_pairs));
     if (!mark_unalignable(out, no_pairs)) return out;
     TW_CHECK(round <= kAlignmentRounds, "rows without double controls do not encode");
@@ -65,8 +85,14 @@ Schedule schedule_once(const Device& device, const Problem& problem, const Optio
 Schedule schedule(const Device& device, const Problem& problem, const Options& options) {
   const std::vector<std::string> faults = verify(device, problem);
   TW_CHECK(faults.empty(), fmt::format("exchange problem: {}", faults.front()));
-  Schedule out = schedule_once(device, problem, options, {});
-  out.bound_words = bound_words(problem);
+  const std::uint32_t bound = bound_words(problem);
+  Schedule out = schedule_once(device, problem, options, kPolicies[0]);
+  for (std::size_t i = 1; i < kPolicies.size(); ++i) {
+    if (problem.transfers.size() > kRetryTransfers || out.horizon <= bound + bound / 16 + kFixedCycles) break;
+    Schedule other = schedule_once(device, problem, options, kPolicies[i]);
+    if (other.horizon < out.horizon) out = std::move(other);
+  }
+  out.bound_words = bound;
   return out;
 }
 

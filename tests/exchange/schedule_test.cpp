@@ -180,6 +180,27 @@ TEST(Limits, BadProblemsAreRefused) {
   EXPECT_THROW(schedule(device, p), InternalError);
 }
 
+TEST(Limits, TooManyFragmentsAreTheUsersError) {
+  Device device = c600();
+  device.fragment_limit = 20;
+  Problem p;
+  for (std::uint32_t i = 0; i < 21; ++i) add(p, tile(4), 0x60000, 8, {{tile(8), 0x70000 + 64 * i}});
+  try {
+    schedule(device, p);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind, ErrorKind::Fragments);
+  }
+}
+
+TEST(Alignment, PhasesOfSingleWordsAlwaysEncode) {
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    std::mt19937 rng(seed);
+    const std::vector<PhysId> tiles = {tile(0), tile(1), tile(2), tile(70)};
+    run(random_problem(rng, tiles, 200, 1, false));
+  }
+}
+
 // Best horizon over all orders and, per order, all starts up to `room` events behind the earliest.
 std::uint32_t exhaustive(SlowRules& rules, std::vector<std::size_t> left, std::uint32_t room,
                          std::uint32_t best) {
