@@ -9,7 +9,9 @@ namespace {
 void use_targets(std::int64_t targets) {
   hwy::SetSupportedTargetsForTest(targets);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  if (targets != 0) EXPECT_EQ(hwy::SupportedTargets(), targets);
+  if (targets != 0) {
+    EXPECT_EQ(hwy::SupportedTargets(), targets);
+  }
 }
 
 TEST(Targets, SameBits) {
