@@ -144,8 +144,7 @@ void rotate_homes(Plan& plan) {
     }
     homes.push_back(std::move(home));
   }
-  std::stable_sort(homes.begin(), homes.end(),
-                   [](const HomeLoad& a, const HomeLoad& b) { return a.largest > b.largest; });
+  std::ranges::sort(homes, {}, [](const HomeLoad& h) { return std::pair(~h.largest, h.tensor); });
   std::vector<std::uint64_t> load(plan.tiles, 0);
   for (const HomeLoad& home : homes) {
     std::uint64_t best_peak = UINT64_MAX;

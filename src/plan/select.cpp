@@ -13,12 +13,19 @@
 namespace tw::plan {
 namespace {
 
+// Grids that compare equal keep a fixed order, whatever the sort.
+auto identity(const GemmCandidate& c) {
+  return std::tuple(c.inner, c.cols, c.rows, c.right, c.result_rows, c.result_cols, c.rows_fast,
+                    c.early_cast);
+}
 auto by_bytes(const GemmCandidate& c) { return std::tuple(c.bytes, c.row_bytes, c.cycles); }
 auto by_rows(const GemmCandidate& c) { return std::tuple(c.row_bytes, c.cycles, c.bytes); }
 auto by_cycles(const GemmCandidate& c) { return std::tuple(c.cycles, c.bytes, c.row_bytes); }
 
 std::vector<GemmCandidate> undominated(std::vector<GemmCandidate> candidates) {
-  std::ranges::stable_sort(candidates, {}, by_cycles);  // a later one can only win on bytes or rows
+  std::ranges::sort(candidates, {}, [](const GemmCandidate& c) {
+    return std::pair(by_cycles(c), identity(c));
+  });  // a later one can only win on bytes or rows
   std::vector<GemmCandidate> kept;
   for (const GemmCandidate& c : candidates) {
     const bool beaten = std::ranges::any_of(
@@ -78,7 +85,7 @@ std::vector<GemmCandidate> shortlist(std::vector<GemmCandidate> candidates, std:
   std::map<std::tuple<std::uint32_t, bool, bool, bool>, bool> kinds;
   std::vector<std::size_t> order(candidates.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return by_bytes(candidates[i]); });
+  std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(by_bytes(candidates[i]), i); });
   for (const std::size_t i : order) {
     const GemmCandidate& c = candidates[i];
     bool& seen = kinds[{c.inner, c.result_rows > 1, c.result_cols > 1, c.early_cast}];
