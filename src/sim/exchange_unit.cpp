@@ -53,7 +53,8 @@ class Receiver {
                                                fmt::format("mux selects {:#x}, which is no tile", selected));
     const PhysId sender{selected}, self{tile_.id};
     const std::int64_t shift = topology::tau(sender, self) + 1;  // send event to mux event
-    const std::uint32_t direction = topology::direction(sender, self);
+    // A message back to its own tile is a multicast, which travels in both directions (hardware.md 1.4).
+    const std::uint32_t direction = sender == self ? 3 : topology::direction(sender, self);
     std::int64_t at = begin - shift;
     const std::int64_t stop = end - shift;
     const Activity& other = activity_of(selected);
@@ -69,7 +70,7 @@ class Receiver {
       if (at >= stop) break;
       const auto skip = static_cast<std::uint32_t>(at - run->event);
       const auto words = static_cast<std::uint32_t>(std::min<std::int64_t>(run->words - skip, stop - at));
-      if ((run->control & direction) == 0) {
+      if ((run->control & direction) != direction) {
         if (!context_.options.lenient) return empty(at + shift, selected, "sends in the other direction");
       } else if (!store(at + shift + write_latency_, selected, *run, skip, words)) {
         return false;
@@ -125,6 +126,23 @@ std::optional<Fault> lowest_fault(const std::vector<Tile>& tiles) {
   return best == nullptr ? std::nullopt : std::optional(*best);
 }
 
+// Ascending, disjoint, touching ranges joined.
+std::vector<Range> merged(std::vector<Range> ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  std::vector<Range> result;
+  for (const Range& r : ranges)
+    if (!result.empty() && r.begin <= result.back().end)
+      result.back().end = std::max(result.back().end, r.end);
+    else
+      result.push_back(r);
+  return result;
+}
+bool covered(const std::vector<Range>& by, const Range& r) {
+  const auto it = std::upper_bound(by.begin(), by.end(), r.begin,
+                                   [](std::uint32_t v, const Range& other) { return v < other.begin; });
+  return it != by.begin() && std::prev(it)->end >= r.end;
+}
+
 // Pieces that stay inside one contention element at both ends: their reads and stores are ordered as a whole
 // against every other piece, because the clash rule keeps mixed access to an element apart.
 std::vector<Copy> split_at_elements(const Device& device, const Copy& copy) {
@@ -161,6 +179,7 @@ ExchangeUnit::Result ExchangeUnit::run() {
   parallel_for(tiles_.size(), kGrain, threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t t = begin; t < end; ++t) receive(static_cast<std::uint32_t>(t));
   });
+  if (!context_.options.lenient) check_loopbacks();
   if ((result.fault = lowest_fault(tiles_))) return result;
 
   parallel_for(tiles_.size(), kGrain, threads, [&](std::size_t begin, std::size_t end) {
@@ -202,6 +221,32 @@ void ExchangeUnit::receive(std::uint32_t tile) {
   }
   local.ordered =
       needs_order(context_.memory.base(), context_.memory.end(), local.activity.sends, local.copies);
+}
+
+// Words that only their own tile takes are never delivered (hardware.md 1.4).
+void ExchangeUnit::check_loopbacks() {
+  std::vector<char> loops(tiles_.size(), 0);
+  bool any = false;
+  for (std::uint32_t t = 0; t < tiles_.size(); ++t)
+    for (const Copy& c : local_[t].copies)
+      if (c.source_tile == t) loops[t] = any = true;
+  if (!any) return;
+  std::vector<std::vector<Range>> elsewhere(tiles_.size());  // send events that another tile takes
+  for (const Local& l : local_)
+    for (const Copy& c : l.copies)
+      if (c.source_tile != c.tile && loops[c.source_tile] != 0)
+        elsewhere[c.source_tile].push_back({c.read_event, c.read_event + c.words});
+  for (std::uint32_t t = 0; t < tiles_.size(); ++t) {
+    if (loops[t] == 0 || tiles_[t].stop == Stop::Faulted) continue;
+    const std::vector<Range> taken = merged(std::move(elsewhere[t]));
+    for (const Copy& c : local_[t].copies) {
+      if (c.source_tile != t || covered(taken, {c.read_event, c.read_event + c.words})) continue;
+      raise(tiles_[t], FaultKind::EmptyMuxWindow, c.destination,
+            fmt::format("words sent from {:#x} have no destination but their own tile", c.source));
+      tiles_[t].fault->cycle = c.store_event;
+      break;
+    }
+  }
 }
 
 // Copies that touch a tile whose bytes are both read and stored, or stored twice: every read and store at its

@@ -36,6 +36,7 @@ class ExchangeUnit {
     bool ordered = false;      // reads and stores of one byte in this phase: event order matters
   };
   void receive(std::uint32_t tile);
+  void check_loopbacks();
   void run_ordered();
 
   Context& context_;

@@ -198,6 +198,39 @@ TEST(Exchange, ForwardsInsideAPhase) {
   EXPECT_EQ(words_at(run.machine, k.c, 0x60000 + 4 * n, n), pattern(k.a, n)) << "read after the store";
 }
 
+// A multicast may come back to its source; a message whose only destination is its source is never delivered.
+TEST(Exchange, Loopback) {
+  for (const bool other : {true, false})
+    for (const std::uint32_t control : {1u, 3u}) {
+      Builder b;
+      const std::uint32_t s = 0, d = 64;
+      b.data(s, 0x60000, pattern(s, 3));
+      const int tau = topology::tau(PhysId{s}, PhysId{s});
+      ASSERT_LT(tau, 0);
+      const std::uint32_t start = 50, x = static_cast<std::uint32_t>(static_cast<int>(start) + tau + 1);
+      const std::uint32_t xd = start + static_cast<std::uint32_t>(topology::tau(PhysId{s}, PhysId{d}) + 1);
+      std::map<std::uint32_t, Words> rows;
+      // At row 0 the pointer is due at X + 52, behind the send of three words.
+      rows[s] = {isa::delayxpic(x, 0, s),
+                 isa::delayxpic(3, 0, isa::kMuxNeutral),
+                 isa::delay(start - x - 3),
+                 isa::send(3, 0x60000 / 4, control),
+                 isa::delaypic(x + 52 - start - 3, 0, 0x80000 / 4),
+                 isa::delay(9),
+                 isa::kReturnWord};
+      if (other)
+        rows[d] = {isa::delayxpic(xd, 0, s), isa::delayxpic(3, 0, isa::kMuxNeutral),
+                   isa::delaypic(51, 0, 0x80000 / 4), isa::delay(9), isa::kReturnWord};
+      b.exchange(rows);
+      Started run(b);
+      EXPECT_EQ(run.fault(), other && control == 3 ? "none" : "empty-mux-window")
+          << other << control << run.text();
+      if (other && control == 3) {
+        EXPECT_EQ(words_at(run.machine, s, 0x80000, 3), pattern(s, 3));
+      }
+    }
+}
+
 TEST(Exchange, UndefinedMarksTravelWithWords) {
   Builder b;
   const std::uint32_t s = phys(0), d = phys(1286);
