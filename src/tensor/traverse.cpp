@@ -80,17 +80,120 @@ std::uint32_t tail_elements(std::uint64_t dst_end_bytes, std::uint32_t eb, std::
   return wanted <= std::min(dst_room, src_room) ? wanted : 0;
 }
 
-void append(std::vector<Run>& list, const Run& run) {
-  if (!list.empty()) {
-    Run& back = list.back();
-    if (back.src_owner == run.src_owner && back.src_offset + back.bytes == run.src_offset &&
-        back.dst_offset + back.bytes == run.dst_offset) {
-      back.bytes += run.bytes;
-      return;
+// Finds the runs of one destination shard.
+class Tracer {
+ public:
+  Tracer(const ResolvedLayout& dst, std::uint32_t dst_owner, const CoordMap& map, const ResolvedLayout& src)
+      : src_(src),
+        eb_(bytes_of(dst.type().encoding.precision)),
+        box_(box_of(dst, dst_owner)),
+        step_(box_.linear ? box_.rank - 1 : box_.direction()),
+        granule_(box_.linear ? 0 : granule_elements(box_)),
+        src_rank_(static_cast<std::uint32_t>(map.axes.size())),
+        moving_(packs_rows(src.type().layout.order.kind) ? src_rank_ - 2 : src_rank_ - 1),
+        mapper_(map, step_),
+        boxes_(src) {
+    TW_CHECK(dst.type().encoding.precision == src.type().encoding.precision, "a copy keeps the precision");
+    TW_CHECK(map.axes.size() == src.type().shape.size(), "one map axis per source axis");
+  }
+
+  std::vector<Run> trace(bool with_padding) {
+    for_each_granule(box_, [&](std::uint64_t storage, const Coord& first, std::uint32_t logical) {
+      data(storage, first, logical);
+      if (with_padding && logical < granule_) padding(storage, first, logical);
+    });
+    std::vector<Run> list;
+    list.reserve(list_.size());
+    for (const Piece& p : list_)
+      if (p.data) list.push_back(p.run);
+    return list;
+  }
+
+ private:
+  struct Piece {
+    Run run;
+    bool data = true;
+  };
+
+  void data(std::uint64_t storage, const Coord& first, std::uint32_t logical) {
+    Coord at = first, from{};
+    // Inside a granule of AccOut the columns are consecutive, so one walk serves every order.
+    for (std::uint32_t done = 0; done < logical;) {
+      mapper_.source_of(at, from);
+      const std::span<const std::uint32_t> coord(from.data(), src_rank_);
+      const std::uint32_t owner = src_.owner_of(coord);
+      const Box& shard = boxes_.of(owner);
+      const std::uint32_t room = shard.contiguous_from(coord),
+                          left = left_on_axis(shard, moving_, from[moving_]);
+      const std::uint32_t n = std::min({logical - done, mapper_.linear_length(at, moving_), room, left});
+      std::uint32_t tail = 0;
+      if (done + n == logical && logical < granule_ && left == n && room > n)
+        tail = tail_elements((storage + logical) * eb_, eb_, granule_ - logical, room - n);
+      append(owner, shard.index(coord), storage + done, n + tail, true);
+      done += n;
+      at[step_] += n;
     }
   }
-  list.push_back(run);
-}
+
+  // Elements [logical, granule) of a granule, as far as they are padding of the source shard that holds the
+  // nearest element.
+  void padding(std::uint64_t storage, const Coord& first, std::uint32_t logical) {
+    Coord at = first, near{}, from{};
+    for (std::uint32_t axis = 0; axis < box_.rank; ++axis) {
+      if (box_.logical[axis] == 0) return;
+      near[axis] =
+          std::min(first[axis] + (axis == step_ ? logical : 0), box_.start[axis] + box_.logical[axis] - 1);
+    }
+    mapper_.source_of(near, from);
+    const std::uint32_t owner = src_.owner_of(std::span<const std::uint32_t>(from.data(), src_rank_));
+    const Box& shard = boxes_.of(owner);
+    if (shard.linear) return;
+    for (std::uint32_t done = logical; done < granule_;) {
+      at[step_] = first[step_] + done;
+      mapper_.source_of(at, from);
+      const std::span<const std::uint32_t> coord(from.data(), src_rank_);
+      if (!is_padding(shard, coord)) return;
+      const std::uint32_t n =
+          std::min({granule_ - done, mapper_.linear_length(at, moving_), shard.contiguous_from(coord)});
+      append(owner, shard.index(coord), storage + done, n, false);
+      done += n;
+    }
+  }
+
+  static bool is_padding(const Box& shard, std::span<const std::uint32_t> coord) {
+    bool beyond = false;
+    for (std::size_t axis = 0; axis < coord.size(); ++axis) {
+      const std::uint32_t at = coord[axis] - shard.start[axis];
+      if (coord[axis] < shard.start[axis] || at >= shard.physical[axis]) return false;
+      beyond = beyond || at >= shard.logical[axis];
+    }
+    return beyond;
+  }
+
+  void append(std::uint32_t owner, std::uint64_t src, std::uint64_t dst, std::uint32_t elements, bool data) {
+    Run run{owner, static_cast<std::uint32_t>(src * eb_), static_cast<std::uint32_t>(dst * eb_),
+            elements * eb_};
+    if (!list_.empty()) {
+      Run& back = list_.back().run;
+      const std::uint32_t overlap = back.dst_offset + back.bytes - run.dst_offset;  // a tail taken before
+      if (back.src_owner == owner && back.dst_offset + back.bytes >= run.dst_offset && overlap <= run.bytes &&
+          back.src_offset + back.bytes - overlap == run.src_offset) {
+        back.bytes += run.bytes - overlap;
+        list_.back().data = list_.back().data || data;
+        return;
+      }
+    }
+    list_.push_back({run, data});
+  }
+
+  const ResolvedLayout& src_;
+  std::uint32_t eb_;
+  Box box_;
+  std::uint32_t step_, granule_, src_rank_, moving_;
+  Mapper mapper_;
+  Boxes boxes_;
+  std::vector<Piece> list_;
+};
 
 }  // namespace
 
@@ -125,39 +228,12 @@ CoordMap merge_heads_map(std::uint32_t heads, std::uint32_t width) {
 
 std::vector<Run> runs(const ResolvedLayout& dst, std::uint32_t dst_owner, const CoordMap& map,
                       const ResolvedLayout& src) {
-  const Precision precision = dst.type().encoding.precision;
-  TW_CHECK(precision == src.type().encoding.precision, "a copy keeps the precision");
-  TW_CHECK(map.axes.size() == src.type().shape.size(), "one map axis per source axis");
-  const std::uint32_t eb = bytes_of(precision);
-  const Box box = box_of(dst, dst_owner);
-  const std::uint32_t step = box.linear ? box.rank - 1 : box.direction();
-  const auto src_rank = static_cast<std::uint32_t>(map.axes.size());
-  const std::uint32_t moving = packs_rows(src.type().layout.order.kind) ? src_rank - 2 : src_rank - 1;
-  const Mapper mapper(map, step);
-  const std::uint32_t granule = box.linear ? 0 : granule_elements(box);
-  Boxes boxes(src);
-  std::vector<Run> list;
-  for_each_granule(box, [&](std::uint64_t storage, const Coord& first, std::uint32_t logical) {
-    Coord at = first, from{};
-    // Inside a granule of AccOut the columns are consecutive, so one walk serves every order.
-    for (std::uint32_t done = 0; done < logical;) {
-      mapper.source_of(at, from);
-      const std::span<const std::uint32_t> coord(from.data(), src_rank);
-      const std::uint32_t owner = src.owner_of(coord);
-      const Box& shard = boxes.of(owner);
-      const std::uint32_t room = shard.contiguous_from(coord),
-                          data = left_on_axis(shard, moving, from[moving]);
-      const std::uint32_t n = std::min({logical - done, mapper.linear_length(at, moving), room, data});
-      std::uint32_t tail = 0;
-      if (done + n == logical && logical < granule && data == n && room > n)
-        tail = tail_elements((storage + logical) * eb, eb, granule - logical, room - n);
-      append(list, {owner, static_cast<std::uint32_t>(shard.index(coord) * eb),
-                    static_cast<std::uint32_t>((storage + done) * eb), (n + tail) * eb});
-      done += n;
-      at[step] += n;
-    }
-  });
-  return list;
+  return Tracer(dst, dst_owner, map, src).trace(false);
+}
+
+std::vector<Run> runs_with_padding(const ResolvedLayout& dst, std::uint32_t dst_owner, const CoordMap& map,
+                                   const ResolvedLayout& src) {
+  return Tracer(dst, dst_owner, map, src).trace(true);
 }
 
 std::vector<ByteRange> padding_ranges(const ResolvedLayout& layout, std::uint32_t owner) {

@@ -45,6 +45,12 @@ struct Run {
 std::vector<Run> runs(const ResolvedLayout& dst, std::uint32_t dst_owner, const CoordMap& map,
                       const ResolvedLayout& src);
 
+// The same, and padding of dst that is padding at the mapped place of the same source shard comes along where
+// it continues a run with data. For sources whose padding holds zeros: whole panels move as one piece
+// (compiler.md 4.2 a).
+std::vector<Run> runs_with_padding(const ResolvedLayout& dst, std::uint32_t dst_owner, const CoordMap& map,
+                                   const ResolvedLayout& src);
+
 struct ByteRange {
   std::uint32_t begin = 0, end = 0;
   bool operator==(const ByteRange&) const = default;

@@ -41,8 +41,8 @@ struct SumPlace {
 // The runs of all parts of one distinct owner of the result.
 struct SumParts {
   std::uint32_t owner = 0;
-  std::vector<std::vector<tensor::Run>> runs;  // per part
-  std::vector<tensor::ByteRange> clears;       // of one part's image in the scratch
+  std::vector<std::vector<tensor::Run>> runs;          // per part
+  std::vector<std::vector<tensor::ByteRange>> clears;  // per part, of its image in the scratch
 };
 
 tensor::CoordMap part_map(std::size_t rank, std::uint32_t part) {
@@ -62,7 +62,7 @@ class SumLowering {
         to_(lowering.layout(sum.out)),
         from_(lowering.layout(sum.partials)),
         parts_(from_.type().shape[0]),
-        mover_(lowering, sum.partials) {
+        mover_(lowering, sum.partials, movement_) {
     TW_CHECK(from_.type().shape.size() == to_.type().shape.size() + 1, "a sum drops the leading axis");
     TW_CHECK(to_.type().encoding.precision == Precision::F16, "sums are F16");
     TW_CHECK(to_.type().layout.order.kind == from_.type().layout.order.kind, "a sum keeps the order");
@@ -72,7 +72,7 @@ class SumLowering {
     const std::vector<SumParts> all = find_parts();
     std::vector<SumPlace> places;
     for (const SumParts& parts : all) move_parts(parts, places);
-    mover_.finish();
+    movement_.finish(lowering_);
     for (const SumPlace& place : places) add_call(place);
     lowering_.flush();
   }
@@ -84,31 +84,23 @@ class SumLowering {
       if (to_.canonical_owner(o) == o && lowering_.buffer(sum_.out, o).valid()) all.push_back({o, {}, {}});
     parallel_for(all.size(), 4, lowering_.threads, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
+        const std::vector<tensor::ByteRange> padding = tensor::padding_ranges(to_, all[i].owner);
         for (std::uint32_t p = 0; p < parts_; ++p) {
-          all[i].runs.push_back(tensor::runs(to_, all[i].owner, part_map(to_.type().shape.size(), p), from_));
-          check_words(lowering_, all[i].runs.back(), sum_.out, sum_.partials);
+          const tensor::CoordMap map = part_map(to_.type().shape.size(), p);
+          all[i].runs.push_back(movable_runs(lowering_, sum_.out, all[i].owner, map, sum_.partials));
+          all[i].clears.push_back(clear_ranges(uncovered(padding, all[i].runs.back())));
         }
-        all[i].clears = clear_ranges(tensor::padding_ranges(to_, all[i].owner));
       }
     });
     return all;
   }
 
   // Byte offset in the partial's shard at which part `p` stands as one contiguous image of the result's
-  // shard; kNone when it does not. Padding of the result must be padding of the partial, so both shards must
-  // be equal.
+  // shard, padding included; kNone when it does not.
   std::uint32_t image_offset(const SumParts& parts, std::uint32_t p) const {
     const std::vector<tensor::Run>& runs = parts.runs[p];
-    if (runs.empty() || runs.front().src_offset < runs.front().dst_offset) return kNone;
-    const std::uint32_t delta = runs.front().src_offset - runs.front().dst_offset;
-    for (const tensor::Run& r : runs)
-      if (r.src_owner != runs.front().src_owner || r.src_offset != r.dst_offset + delta) return kNone;
-    const bool whole =
-        delta == 0 && to_.shard_bytes(parts.owner) == from_.shard_bytes(runs.front().src_owner);
-    if (!whole && !parts.clears.empty()) return kNone;
-    if (delta % 8 != 0 || delta + to_.shard_bytes(parts.owner) > from_.shard_bytes(runs.front().src_owner))
-      return kNone;
-    return delta;
+    if (runs.size() != 1 || runs.front().bytes != to_.shard_bytes(parts.owner)) return kNone;
+    return runs.front().src_offset % 8 == 0 ? runs.front().src_offset : kNone;
   }
 
   void move_parts(const SumParts& parts, std::vector<SumPlace>& places) {
@@ -125,7 +117,7 @@ class SumLowering {
         if (p == place.seed_part) continue;
         const std::uint32_t slot = p - (place.seed_part < p ? 1 : 0);
         targets.push_back({place.tile, place.remote, slot * bytes});
-        for (const tensor::ByteRange& c : parts.clears)
+        for (const tensor::ByteRange& c : parts.clears[p])
           lowering_.fill(place.tile, place.remote, slot * bytes + c.begin, slot * bytes + c.end);
       }
       for (const tensor::Run& run : parts.runs[p]) mover_.move(run, targets);
@@ -166,6 +158,7 @@ class SumLowering {
   const tensor::ResolvedLayout& to_;
   const tensor::ResolvedLayout& from_;
   std::uint32_t parts_;
+  Movement movement_;
   Mover mover_;
 };
 

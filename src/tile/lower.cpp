@@ -1,5 +1,5 @@
 // The walk over the plan's steps.
-#include <type_traits>
+#include <algorithm>
 
 #include "base/error.h"
 #include "tile/lowering.h"
@@ -25,25 +25,44 @@ void lower_repeat(Lowering& lowering, const plan::Repeat& repeat, const LowerOpt
   lowering.add_step(end);
 }
 
+// Copies from `first` on that can share a phase: neighbours of one operation, independent of each other, no
+// checkpoint between them.
+std::vector<const plan::Copy*> copies_together(const plan::Plan& plan, const std::vector<plan::Step>& steps,
+                                               std::size_t first, bool checkpoints) {
+  std::vector<const plan::Copy*> group;
+  for (std::size_t i = first; i < steps.size() && steps[i].path == steps[first].path; ++i) {
+    const auto* copy = std::get_if<plan::Copy>(&steps[i].action);
+    if (copy == nullptr) break;
+    if (!std::ranges::all_of(group, [&](const plan::Copy* g) { return independent(plan, *g, *copy); })) break;
+    group.push_back(copy);
+    if (checkpoints && steps[i].checkpoint.valid()) break;
+  }
+  return group;
+}
+
+void lower_action(Lowering& lowering, const plan::Step& step, const LowerOptions& options) {
+  if (const auto* product = std::get_if<plan::Product>(&step.action)) lower_product(lowering, *product);
+  if (const auto* sum = std::get_if<plan::Sum>(&step.action)) lower_sum(lowering, *sum);
+  if (const auto* local = std::get_if<plan::Local>(&step.action)) lower_local(lowering, *local);
+  if (const auto* repeat = std::get_if<plan::Repeat>(&step.action)) lower_repeat(lowering, *repeat, options);
+}
+
 void lower_steps(Lowering& lowering, const std::vector<plan::Step>& steps, const LowerOptions& options) {
-  for (const plan::Step& step : steps) {
-    lowering.set_path(step.path);
-    std::visit(
-        [&](const auto& action) {
-          using Action = std::decay_t<decltype(action)>;
-          if constexpr (std::is_same_v<Action, plan::Copy>) lower_copy(lowering, action);
-          if constexpr (std::is_same_v<Action, plan::Product>) lower_product(lowering, action);
-          if constexpr (std::is_same_v<Action, plan::Sum>) lower_sum(lowering, action);
-          if constexpr (std::is_same_v<Action, plan::Local>) lower_local(lowering, action);
-          if constexpr (std::is_same_v<Action, plan::Repeat>) lower_repeat(lowering, action, options);
-        },
-        step.action);
-    lowering.flush();
-    if (options.checkpoints && step.checkpoint.valid()) {
-      lowering.set_path(step.path);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    lowering.set_path(steps[i].path);
+    const auto copies = copies_together(lowering.plan, steps, i, options.checkpoints);
+    if (copies.empty()) {
+      lower_action(lowering, steps[i], options);
+      lowering.flush();
+    } else {
+      lower_copies(lowering, copies);
+      i += copies.size() - 1;
+    }
+    if (options.checkpoints && steps[i].checkpoint.valid()) {
+      lowering.set_path(steps[i].path);
       Step checkpoint;
       checkpoint.kind = StepKind::Checkpoint;
-      checkpoint.checkpoint = step.checkpoint;
+      checkpoint.checkpoint = steps[i].checkpoint;
       lowering.add_step(checkpoint);
     }
   }

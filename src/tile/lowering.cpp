@@ -83,6 +83,7 @@ Lowering::Lowering(const plan::Plan& p, unsigned n) : plan(p), threads(n) {
     for (std::size_t i = begin; i < end; ++i) placed_[i] = place_owners(plan.tensors[i], plan.tiles);
   });
   add_buffers();
+  clean_ = clean_storages(*this);
 }
 
 // One buffer per storage root and owner with a shard, in that order.

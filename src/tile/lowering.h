@@ -50,6 +50,7 @@ class Lowering {
   // Owner of `id` on `tile`, `hint` preferred; InternalError when there is none.
   std::uint32_t owner_on(TensorId id, TileId tile, std::uint32_t hint) const;
   View view(TensorId id, std::uint32_t owner) const;
+  bool clean_padding(TensorId id) const { return clean_[plan.storage_of(id).value]; }
 
   BufferId add_scratch(TensorId serves, TileId tile, std::uint32_t bytes);
   void call(TileId tile, kernel::Code code, std::vector<std::uint32_t> spec, std::span<const Arg> args);
@@ -67,6 +68,7 @@ class Lowering {
   void order_specs();
   std::vector<std::vector<BufferId>> buffers_;  // per storage root, per owner
   std::vector<Placed> placed_;
+  std::vector<bool> clean_;
   std::vector<Call> pending_;
   std::map<Spec, std::uint32_t> specs_;  // to provisional index
   std::map<std::string, std::uint32_t> paths_;
@@ -88,33 +90,51 @@ struct LocalRun {
   std::uint32_t dst_offset = 0, src_offset = 0, bytes = 0;
 };
 
-// Collects runs out of one source tensor; finish() makes one exchange phase and then the local copies.
+// What copies that happen together move: finish() makes the Compute step of the calls so far (clears), one
+// exchange phase and then the local copies.
+struct Movement {
+  Phase phase;
+  std::vector<LocalRun> local;
+  void finish(Lowering& lowering);
+};
+
+// Adds runs out of one source tensor to a movement.
 class Mover {
  public:
-  Mover(Lowering& lowering, TensorId src);
+  Mover(Lowering& lowering, TensorId src, Movement& movement);
   // Owner of the source on `tile` that holds what owner `canonical` holds; kNone: none.
   std::uint32_t holder_on(TileId tile, std::uint32_t canonical) const;
   void move(const tensor::Run& run, std::span<const Target> targets);
-  void finish();
 
  private:
   BufferId choose_source(const tensor::Run& run, std::uint32_t words);
   Lowering& lowering_;
   TensorId src_;
-  Phase phase_;
-  std::vector<LocalRun> local_;
+  Movement& movement_;
   std::vector<std::uint64_t> sent_;  // words, per source owner
 };
 
 // Ranges rounded outward to 8 bytes and joined across gaps that the same movement overwrites
 // (compiler.md 4.2).
 std::vector<tensor::ByteRange> clear_ranges(std::span<const tensor::ByteRange> padding);
+// Per tensor (at its storage root): the padding of its shards is zero.
+std::vector<bool> clean_storages(const Lowering& lowering);
+// Runs of a distinct owner of `dst`, padding included where the source's is zero. Error{SubWord} as
+// check_words.
+std::vector<tensor::Run> movable_runs(const Lowering& lowering, TensorId dst, std::uint32_t owner,
+                                      const tensor::CoordMap& map, TensorId src);
+// Parts of ascending ranges that no run writes.
+std::vector<tensor::ByteRange> uncovered(std::span<const tensor::ByteRange> ranges,
+                                         std::span<const tensor::Run> runs);
 // Error{SubWord} unless every run is whole aligned words.
 void check_words(const Lowering& lowering, std::span<const tensor::Run> runs, TensorId dst, TensorId src);
 // Kernel calls for runs of one destination buffer in order (compiler.md 5.3).
 void copy_calls(Lowering& lowering, std::span<const LocalRun> runs);
 
-void lower_copy(Lowering& lowering, const plan::Copy& copy);
+// Independent copies in one phase (compiler.md 5.2): no one reads or overwrites what another one writes or
+// reads.
+void lower_copies(Lowering& lowering, std::span<const plan::Copy* const> copies);
+bool independent(const plan::Plan& plan, const plan::Copy& first, const plan::Copy& second);
 void lower_product(Lowering& lowering, const plan::Product& product);
 void lower_sum(Lowering& lowering, const plan::Sum& sum);
 void lower_local(Lowering& lowering, const plan::Local& local);

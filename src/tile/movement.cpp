@@ -49,8 +49,18 @@ void check_words(const Lowering& lowering, std::span<const tensor::Run> runs, Te
   }
 }
 
-Mover::Mover(Lowering& lowering, TensorId src)
-    : lowering_(lowering), src_(src), sent_(lowering.layout(src).owners(), 0) {}
+std::vector<tensor::Run> movable_runs(const Lowering& lowering, TensorId dst, std::uint32_t owner,
+                                      const tensor::CoordMap& map, TensorId src) {
+  const tensor::ResolvedLayout &to = lowering.layout(dst), &from = lowering.layout(src);
+  std::vector<tensor::Run> runs = lowering.clean_padding(src)
+                                      ? tensor::runs_with_padding(to, owner, map, from)
+                                      : tensor::runs(to, owner, map, from);
+  check_words(lowering, runs, dst, src);
+  return runs;
+}
+
+Mover::Mover(Lowering& lowering, TensorId src, Movement& movement)
+    : lowering_(lowering), src_(src), movement_(movement), sent_(lowering.layout(src).owners(), 0) {}
 
 std::uint32_t Mover::holder_on(TileId tile, std::uint32_t canonical) const {
   const Placed& p = lowering_.placed(src_);
@@ -73,51 +83,58 @@ BufferId Mover::choose_source(const tensor::Run& run, std::uint32_t words) {
 }
 
 void Mover::move(const tensor::Run& run, std::span<const Target> targets) {
-  const auto first = static_cast<std::uint32_t>(phase_.receivers.size());
+  std::vector<Receiver>& receivers = movement_.phase.receivers;
+  const auto first = static_cast<std::uint32_t>(receivers.size());
   for (const Target& t : targets) {
     const std::uint32_t here = holder_on(t.tile, run.src_owner);
     if (here == kNone) {
-      phase_.receivers.push_back({t.buffer, t.base + run.dst_offset});
+      receivers.push_back({t.buffer, t.base + run.dst_offset});
     } else {
-      local_.push_back({t.tile, t.buffer, lowering_.buffer(src_, here), t.base + run.dst_offset,
-                        run.src_offset, run.bytes});
+      movement_.local.push_back({t.tile, t.buffer, lowering_.buffer(src_, here), t.base + run.dst_offset,
+                                 run.src_offset, run.bytes});
     }
   }
-  const std::uint32_t count = static_cast<std::uint32_t>(phase_.receivers.size()) - first;
+  const std::uint32_t count = static_cast<std::uint32_t>(receivers.size()) - first;
   if (count == 0) return;
   const std::uint32_t words = run.bytes / 4;
-  phase_.transfers.push_back({choose_source(run, words), run.src_offset, words, first, count});
+  movement_.phase.transfers.push_back({choose_source(run, words), run.src_offset, words, first, count});
 }
 
-void Mover::finish() {
-  lowering_.flush();
-  if (!phase_.transfers.empty()) {
-    phase_.iterations = lowering_.iterations;
-    if (!lowering_.inside_repeat)
-      for (const Transfer& t : phase_.transfers)
-        TW_CHECK(lowering_.program.buffers[t.source.value].members == 1,
+void Movement::finish(Lowering& lowering) {
+  lowering.flush();
+  if (!phase.transfers.empty()) {
+    phase.iterations = lowering.iterations;
+    if (!lowering.inside_repeat)
+      for (const Transfer& t : phase.transfers)
+        TW_CHECK(lowering.program.buffers[t.source.value].members == 1,
                  "a sequence is used outside its Repeat");
     Step step;
     step.kind = StepKind::Exchange;
-    step.phase = static_cast<std::uint32_t>(lowering_.program.phases.size());
-    lowering_.program.phases.push_back(std::move(phase_));
-    lowering_.add_step(step);
+    step.phase = static_cast<std::uint32_t>(lowering.program.phases.size());
+    lowering.program.phases.push_back(std::move(phase));
+    lowering.add_step(step);
   }
-  std::stable_sort(local_.begin(), local_.end(),
+  std::stable_sort(local.begin(), local.end(),
                    [](const LocalRun& a, const LocalRun& b) { return a.dst < b.dst; });
-  for (std::size_t begin = 0; begin < local_.size();) {
+  for (std::size_t begin = 0; begin < local.size();) {
     std::size_t end = begin + 1;
-    while (end < local_.size() && local_[end].dst == local_[begin].dst) ++end;
-    copy_calls(lowering_, std::span(local_).subspan(begin, end - begin));
+    while (end < local.size() && local[end].dst == local[begin].dst) ++end;
+    copy_calls(lowering, std::span(local).subspan(begin, end - begin));
     begin = end;
   }
-  lowering_.flush();
+  lowering.flush();
 }
 
-void lower_copy(Lowering& lowering, const plan::Copy& copy) {
-  // Zero padding that both sides hold may travel with the data: plan::moved_types.
-  const plan::MovedTypes moved = plan::moved_types(lowering.plan, copy);
-  const tensor::ResolvedLayout to(moved.dst), from(moved.src);
+bool independent(const plan::Plan& plan, const plan::Copy& first, const plan::Copy& second) {
+  const TensorId to = plan.storage_of(second.dst), from = plan.storage_of(second.src);
+  return to != plan.storage_of(first.dst) && to != plan.storage_of(first.src) &&
+         from != plan.storage_of(first.dst);
+}
+
+namespace {
+
+void add_copy(Lowering& lowering, const plan::Copy& copy, Movement& movement) {
+  const tensor::ResolvedLayout& to = lowering.layout(copy.dst);
   TW_CHECK(lowering.plan.storage_of(copy.dst) != lowering.plan.storage_of(copy.src),
            "a copy onto its own storage");
   const std::vector<std::uint32_t> owners = distinct_owners(lowering, copy.dst);
@@ -125,12 +142,12 @@ void lower_copy(Lowering& lowering, const plan::Copy& copy) {
   std::vector<std::vector<tensor::ByteRange>> clears(owners.size());
   parallel_for(owners.size(), 4, lowering.threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
-      runs[i] = tensor::runs(to, owners[i], copy.map, from);
-      check_words(lowering, runs[i], copy.dst, copy.src);
-      if (copy.clear_padding) clears[i] = clear_ranges(tensor::padding_ranges(to, owners[i]));
+      runs[i] = movable_runs(lowering, copy.dst, owners[i], copy.map, copy.src);
+      if (copy.clear_padding)
+        clears[i] = clear_ranges(uncovered(tensor::padding_ranges(to, owners[i]), runs[i]));
     }
   });
-  Mover mover(lowering, copy.src);
+  Mover mover(lowering, copy.src, movement);
   std::vector<Target> targets;
   for (std::size_t i = 0; i < owners.size(); ++i) {
     targets.clear();
@@ -142,7 +159,14 @@ void lower_copy(Lowering& lowering, const plan::Copy& copy) {
     }
     for (const tensor::Run& run : runs[i]) mover.move(run, targets);
   }
-  mover.finish();
+}
+
+}  // namespace
+
+void lower_copies(Lowering& lowering, std::span<const plan::Copy* const> copies) {
+  Movement movement;
+  for (const plan::Copy* copy : copies) add_copy(lowering, *copy, movement);
+  movement.finish(lowering);
 }
 
 }  // namespace tw::tile

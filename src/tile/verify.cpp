@@ -157,8 +157,9 @@ class Verifier {
 
   void phase(std::uint32_t index) {
     const Phase& phase = p_.phases[index];
-    std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> writes;  // buffer, begin, end
-    writes.reserve(phase.receivers.size());
+    std::vector<std::uint32_t> end_of(p_.buffers.size(),
+                                      0);  // writes mostly ascend: then there is no need to sort
+    bool ascending = true;
     for (const Transfer& t : phase.transfers) {
       const std::uint32_t bytes = 4 * t.words;
       if (t.words == 0 || t.source_offset % 4 != 0) fault("phase {}: a transfer is not whole words", index);
@@ -170,9 +171,21 @@ class Verifier {
           fault("phase {}: a transfer writes behind buffer {}", index, to.buffer.value);
         if (buffer(to.buffer).tile == buffer(t.source).tile)
           fault("phase {}: buffer {} receives from its own tile", index, to.buffer.value);
-        writes.emplace_back(to.buffer.value, to.offset, to.offset + bytes);
+        ascending = ascending && to.offset >= end_of[to.buffer.value];
+        end_of[to.buffer.value] = to.offset + bytes;
       }
     }
+    if (!ascending) overlaps(index);
+  }
+
+  void overlaps(std::uint32_t index) {
+    const Phase& phase = p_.phases[index];
+    std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> writes;  // buffer, begin, end
+    writes.reserve(phase.receivers.size());
+    for (const Transfer& t : phase.transfers)
+      for (std::uint32_t r = t.first_receiver; r < t.first_receiver + t.receiver_count; ++r)
+        writes.emplace_back(phase.receivers[r].buffer.value, phase.receivers[r].offset,
+                            phase.receivers[r].offset + 4 * t.words);
     std::sort(writes.begin(), writes.end());
     for (std::size_t i = 1; i < writes.size(); ++i)
       if (std::get<0>(writes[i]) == std::get<0>(writes[i - 1]) &&

@@ -142,7 +142,7 @@ class Generator {
   }
   Shape shape(std::uint32_t max_rank = 3) {
     Shape s(pick(1, max_rank));
-    for (std::size_t i = 0; i < s.size(); ++i) s[i] = i + 2 < s.size() ? pick(1, 4) : pick(1, 70);
+    for (std::size_t i = 0; i < s.size(); ++i) s[i] = i + 2 < s.size() ? pick(1, 3) : pick(1, 44);
     return s;
   }
   TensorType type(const Shape& shape, Precision precision, std::optional<Order> wanted = {}) {

@@ -114,6 +114,68 @@ RC_GTEST_PROP(Runs, broadcast_over_a_leading_axis, (std::uint64_t seed)) {
   check_runs(gen.type(dst, Precision::F16), map, gen.type(src, Precision::F16));
 }
 
+// What comes along with the padding: everything that runs() has, and beyond it only padding to padding.
+RC_GTEST_PROP(Runs, with_padding_only_padding_comes_along, (std::uint64_t seed)) {
+  oracle::Generator gen(seed);
+  const Precision precision = std::array{Precision::F8, Precision::F16, Precision::F32}[gen.pick(0, 2)];
+  const Shape shape = gen.shape();
+  const TensorType dst = gen.type(shape, precision), src = gen.type(shape, precision);
+  const ResolvedLayout to(dst), from(src);
+  const std::uint32_t eb = bytes_of(precision);
+  const auto bytes_with_data = [eb](const TensorType& type, std::uint32_t t) {
+    std::set<std::uint64_t> bytes;
+    for (const auto& [coord, byte] : oracle::bytes_of_elements(type, t))
+      for (std::uint32_t i = 0; i < eb; ++i) bytes.insert(byte + i);
+    return bytes;
+  };
+  std::vector<std::set<std::uint64_t>> logical;
+  for (std::uint32_t t = 0; t < from.owners(); ++t) logical.push_back(bytes_with_data(src, t));
+  for (std::uint32_t t = 0; t < to.owners(); ++t) {
+    std::map<std::uint64_t, std::pair<std::uint32_t, std::uint64_t>> plain, wide;
+    const std::set<std::uint64_t> data = bytes_with_data(dst, t);
+    for (const auto& run : runs(to, t, identity_map(shape.size()), from))
+      for (std::uint32_t i = 0; i < run.bytes; ++i)
+        plain[run.dst_offset + i] = {run.src_owner, run.src_offset + i};
+    std::uint32_t end = 0;
+    for (const auto& run : runs_with_padding(to, t, identity_map(shape.size()), from)) {
+      RC_ASSERT(run.dst_offset >= end);
+      end = run.dst_offset + run.bytes;
+      RC_ASSERT(end <= to.shard_bytes(t));
+      RC_ASSERT(run.src_offset + run.bytes <= from.shard_bytes(run.src_owner));
+      bool has_data = false;
+      for (std::uint32_t i = 0; i < run.bytes; ++i) {
+        wide[run.dst_offset + i] = {run.src_owner, run.src_offset + i};
+        const bool here = data.contains(run.dst_offset + i);
+        has_data = has_data || here;
+        RC_ASSERT(here == logical[run.src_owner].contains(run.src_offset + i));
+      }
+      RC_ASSERT(has_data);
+    }
+    for (const auto& [byte, source] : plain) {
+      RC_ASSERT(wide.contains(byte));
+      RC_ASSERT(wide[byte] == source);
+    }
+  }
+}
+
+TEST(Runs, equal_shards_with_padding_are_one_piece) {
+  // Keys of a head: AR [729,72] padded to 736 x 80, from one owner to two replicas.
+  TensorType src{{729, 72}, {Precision::F16, 0}, {}};
+  src.layout.order.kind = Order::AmpRight;
+  src.layout.tiling = {1,
+                       1,
+                       {{.axis = 0, .block = 16, .padding = Padding::Zero},
+                        {.axis = 1, .block = 16, .padding = Padding::Zero}},
+                       0};
+  TensorType dst = src;
+  dst.layout.tiling.replicas = dst.layout.tiling.tile_count = 2;
+  const auto plain = runs(ResolvedLayout(dst), 1, identity_map(2), ResolvedLayout(src));
+  EXPECT_EQ(plain.size(), 45U * 16 + 4 + 9);  // the last panel of every 16 rows falls apart
+  const auto whole = runs_with_padding(ResolvedLayout(dst), 1, identity_map(2), ResolvedLayout(src));
+  ASSERT_EQ(whole.size(), 1U);
+  EXPECT_EQ(whole[0].bytes, 736U * 80 * 2);
+}
+
 TEST(Maps, heads_are_channel_contiguous_and_batch_is_outer) {
   const CoordMap split = split_heads_map(16, 72);
   EXPECT_EQ(mapped(split, {19, 5, 7}), (Coordinate{1, 5, 3 * 72 + 7}));

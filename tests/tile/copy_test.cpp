@@ -108,6 +108,27 @@ TEST(Copy, source_replicas_take_turns) {
   for (const auto& [buffer, sent] : words) EXPECT_EQ(sent, 16U);
 }
 
+TEST(Copy, independent_neighbours_of_one_operation_share_a_phase) {
+  Sketch s;
+  const auto map = tensor::identity_map(2);
+  const TensorId a = s.add("a", row_tensor({8, 8}, 4), Role::Input),
+                 b = s.add("b", row_tensor({8, 8}, 4), Role::Input);
+  const TensorId x = s.add("x", row_tensor({8, 8}, 2), Role::Activation, 9);
+  const TensorId y = s.add("y", row_tensor({8, 8}, 2), Role::Activation, 2);
+  const TensorId z = s.add("z", row_tensor({8, 8}, 8), Role::Output);
+  s.plan.inputs = {a, b};
+  s.plan.outputs = {z};
+  s.step(plan::Copy{x, a, map, true}, "op");
+  s.step(plan::Copy{y, b, map, true}, "op");   // shares the phase
+  s.step(plan::Copy{z, x, map, true}, "op");   // reads x: a phase of its own
+  s.step(plan::Copy{x, b, map, true}, "op");   // overwrites what the last one reads
+  s.step(plan::Copy{y, a, map, true}, "two");  // another operation
+  const Program program = lower(s.plan, {}, 1);
+  EXPECT_THAT(verify(program), ::testing::IsEmpty());
+  EXPECT_EQ(program.phases.size(), 4U);
+  EXPECT_EQ(program.phases[0].transfers.size(), 4U + 3U);  // one row pair of b is on its tile already
+}
+
 TEST(Copy, sub_word_runs_name_both_tensors) {
   Sketch sketch;
   const TensorId from = sketch.add("narrow", row_tensor({4, 3}, 4), Role::Input);
