@@ -137,7 +137,7 @@ bool weights(float* panels, const SoftmaxCall& c, std::uint8_t* out) {
 void run_softmax(std::uint8_t* bytes, std::uint32_t base, const Call& call, Effects& effects) {
   const Sram sram{bytes, base};
   const SoftmaxCall c(call);
-  const float scale = numeric::f16_to_f32(static_cast<std::uint16_t>(call.spec[0]));
+  const float scale = numeric::f16_to_f32(static_cast<std::uint16_t>(spec_word(call, 0)));
   thread_local std::vector<float> values;
   const std::size_t panels = cd(c.keys, 16U);
   values.resize(panels * c.rows * 16);
@@ -175,8 +175,8 @@ struct MergeCall {
         v(call.m[5]),
         padded(call.m[6]),
         width(up(v + 2, 16U)),
-        initial((call.spec[0] & 1) != 0),
-        final((call.spec[0] & 2) != 0) {}
+        initial((spec_word(call, 0) & 1) != 0),
+        final((spec_word(call, 0) & 2) != 0) {}
   std::uint64_t out_row_bytes() const { return final ? padded * 2 : width * 4; }
 };
 

@@ -18,8 +18,8 @@ struct Arguments {
         rows(call.m[3]),
         k(call.m[4]),
         columns(call.m[5]),
-        accumulate(call.spec[0] == 1),
-        interleaved(call.spec[1] == 1) {}
+        accumulate(spec_word(call, 0) == 1),
+        interleaved(spec_word(call, 1) == 1) {}
 };
 
 template <bool kF8>

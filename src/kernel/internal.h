@@ -33,6 +33,11 @@ struct Sram {
   std::uint8_t* at(std::uint32_t address) const { return bytes + (address - base); }
 };
 
+// Specialisation word i; 0 when the call has none (costs may be asked before a call is complete).
+inline std::uint32_t spec_word(const Call& call, std::size_t i) {
+  return i < call.spec.size() ? call.spec[i] : 0;
+}
+
 // Signed value of a 6-bit scale argument.
 constexpr int signed_scale(std::uint32_t word) {
   const int field = static_cast<int>(word & 0x3F);
@@ -66,7 +71,7 @@ class Checker {
  public:
   Checker(const char* kernel, const Call& call, std::uint32_t arguments, std::uint32_t spec_words);
   std::uint64_t m(std::size_t i) const { return call_.m[i]; }
-  std::uint32_t spec(std::size_t i) const { return i < call_.spec.size() ? call_.spec[i] : 0; }
+  std::uint32_t spec(std::size_t i) const { return spec_word(call_, i); }
   // An SRAM operand of `bytes` bytes at m[i].
   void operand(std::size_t i, const char* name, std::uint64_t bytes, std::uint32_t alignment = 8);
   // m[i] is at least 1 and a multiple of k.

@@ -102,7 +102,7 @@ std::uint64_t cycles_norm(const Call& call) {
 void run_norm(std::uint8_t* bytes, std::uint32_t base, const Call& call, Effects& effects) {
   const Sram sram{bytes, base};
   const std::size_t rows = call.m[4], width = call.m[5];
-  const auto epsilon = std::bit_cast<float>(call.spec[0]);
+  const auto epsilon = std::bit_cast<float>(spec_word(call, 0));
   Row row(width);
   promote(sram.at(call.m[2]), row.scale.data(), width);
   promote(sram.at(call.m[3]), row.bias.data(), width);
@@ -188,7 +188,7 @@ Statistics merge_parts(const std::uint8_t* statistics, std::size_t rows, std::si
 void run_apply(std::uint8_t* bytes, std::uint32_t base, const Call& call, Effects& effects) {
   const Sram sram{bytes, base};
   const std::size_t rows = call.m[5], width = call.m[6], parts = call.m[7];
-  const auto epsilon = std::bit_cast<float>(call.spec[0]);
+  const auto epsilon = std::bit_cast<float>(spec_word(call, 0));
   Row row(width);
   promote(sram.at(call.m[3]), row.scale.data(), width);
   promote(sram.at(call.m[4]), row.bias.data(), width);
