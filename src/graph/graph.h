@@ -91,6 +91,5 @@ class Builder {
 // SSA, shapes, Repeat rules (1.3), no dead ids. Empty = good.
 std::vector<std::string> verify(const Graph& graph);
 std::string print(const Graph& graph);
-// The same graph with every Repeat unrolled (tests and reference).
 
 }  // namespace tw::graph
