@@ -41,7 +41,7 @@ TEST(WorkedRow, E2Multicast) {
 }
 
 TEST(WorkedRow, E3CutOverAndCarriedPointer) {
-  Builder b;
+  Builder b(1472);
   const std::uint32_t s1 = phys(10), s2 = phys(20), d = phys(100);
   b.data(s1, 0x60000, pattern(s1, 64));
   b.data(s2, 0x62000, pattern(s2, 64));
@@ -56,7 +56,7 @@ TEST(WorkedRow, E3CutOverAndCarriedPointer) {
 }
 
 TEST(WorkedRow, E4FullDuplex) {
-  Builder b;
+  Builder b(1472);
   const std::uint32_t s1 = phys(10), s2 = phys(20), d = phys(100), e = phys(500);
   b.data(s1, 0x60000, pattern(s1, 64));
   b.data(s2, 0x62000, pattern(s2, 64));
@@ -77,7 +77,7 @@ TEST(WorkedRow, E4FullDuplex) {
 }
 
 TEST(WorkedRow, E6LargestMessage) {
-  Builder b;
+  Builder b(1472);
   const std::uint32_t s = phys(32), d = phys(0);
   b.data(s, 0x60000, pattern(s, 4148));
   b.exchange({{s, {0x7fec0001, 0x766fc001, 0x43a00000}},
@@ -90,7 +90,7 @@ TEST(WorkedRow, E6LargestMessage) {
 
 // The vendor's row of four 52-word messages with sendpicp pairs; senders start at S = X - tau - 1.
 TEST(WorkedRow, VendorPairs) {
-  Builder b;
+  Builder b(1472);
   const std::uint32_t d = 0;
   const std::array<std::uint32_t, 4> senders = {130, 192, 194, 256}, x = {1, 53, 105, 157},
                                      pointers = {0x14048, 0x15000, 0x16000, 0x17000};
@@ -148,7 +148,7 @@ struct Chain {
 
 TEST(Exchange, ForwardsInsideAPhase) {
   const Chain k;
-  Builder b;
+  Builder b(1472);
   b.data(k.a, 0x60000, pattern(k.a, 40));
   b.data(k.m, 0x70000, pattern(k.m, 20));  // old bytes that the early send must still see
   const std::uint32_t n = 20;
@@ -232,7 +232,7 @@ TEST(Exchange, Loopback) {
 }
 
 TEST(Exchange, UndefinedMarksTravelWithWords) {
-  Builder b;
+  Builder b(1472);
   const std::uint32_t s = phys(0), d = phys(1286);
   b.data(s, 0x60004, {7});  // words 0 and 2 of the message were never written
   b.exchange({{s, {0x40a00016, 0x784c0001, 0x43a00000}},

@@ -186,9 +186,9 @@ class Generator {
 
 TEST(FabricOracle, RandomPhasesAgreeEventByEvent) {
   std::uint32_t clashes = 0, clean = 0, moved = 0;
-  for (std::uint32_t seed = 0; seed < 36; ++seed) {
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
     Generator generator(seed);
-    Builder b;
+    Builder b(1472);
     Oracle oracle;
     for (const std::uint32_t t : generator.tiles) {
       for (const std::uint32_t base : {0x60000u, 0x70000u, 0x80000u}) {

@@ -25,7 +25,7 @@ Words patch_call(std::uint32_t row, std::uint32_t offsets, std::uint32_t values,
 TEST(Program, SupervisorWordsCostSixCycles) {
   // Between two phases: one tile runs 10 plain words, the others none; setup words are free (decisions.md
   // 11).
-  Builder b;
+  Builder b(1472);
   b.exchange({});
   b.emit(5, Words(10, isa::setzi(3, 1)));
   b.exchange({});
@@ -100,7 +100,7 @@ TEST(Helper, SharedRowWithZeroAndNonZeroAddressesInBothOrders) {
 }
 
 TEST(Helper, BulkPatchCost) {
-  Builder b;
+  Builder b(1472);
   b.data(9, 0x60000, Words(24, 0));
   Words offsets, values;
   for (std::uint32_t i = 0; i < 24; ++i) {
