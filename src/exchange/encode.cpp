@@ -6,8 +6,8 @@
 
 namespace tw::exchange {
 
-Rows encode(const Device&, const Schedule& schedule) {
-  const std::vector<TileWork> work = work_by_tile(schedule);
+Rows encode(const Device& device, const Schedule& schedule) {
+  const std::vector<TileWork> work = work_by_tile(device, schedule);
   Rows out;
   out.rows.resize(work.size());
   parallel_for(work.size(), 16, 0, [&](std::size_t begin, std::size_t end) {

@@ -164,13 +164,13 @@ bool has_pair(const std::vector<RowControl>& controls) {
 }
 
 // Messages that follow each other in time and in memory go out as one.
-void join_sends(std::vector<SendSpan>& sends) {
+void join_sends(std::vector<SendSpan>& sends, std::uint32_t limit) {
   std::size_t last = 0;
   for (std::size_t i = 1; i < sends.size(); ++i) {
     SendSpan& to = sends[last];
     const SendSpan& s = sends[i];
     if (to.start + to.words == s.start && to.address + 4 * to.words == s.address && to.stride == s.stride &&
-        to.control == s.control) {
+        to.control == s.control && to.words + s.words <= limit) {
       to.words += s.words;
     } else {
       sends[++last] = s;
@@ -181,7 +181,7 @@ void join_sends(std::vector<SendSpan>& sends) {
 
 }  // namespace
 
-std::vector<TileWork> work_by_tile(const Schedule& schedule) {
+std::vector<TileWork> work_by_tile(const Device& device, const Schedule& schedule) {
   std::uint32_t tiles = 0;
   for (const Message& m : schedule.messages) tiles = std::max(tiles, m.transfer.source.value + 1);
   for (const Receiver& r : schedule.receivers) tiles = std::max(tiles, r.tile.value + 1);
@@ -204,7 +204,7 @@ std::vector<TileWork> work_by_tile(const Schedule& schedule) {
     if (w.sends.empty() && w.receives.empty()) continue;
     w.tile = PhysId(i);
     std::ranges::sort(w.sends, {}, &SendSpan::start);
-    join_sends(w.sends);
+    join_sends(w.sends, device.max_message_words);
     std::ranges::sort(w.receives, {}, &ReceiveSpan::select);
     active.push_back(std::move(w));
   }

@@ -13,7 +13,8 @@
 namespace tw::exchange {
 namespace {
 
-constexpr int kAlignmentRounds = 3;  // then no tile may have two controls on one cycle, which always encodes
+constexpr std::size_t kFewTiles = 8;  // rows that cannot be aligned and are worth a round of their own
+
 // The first suits multicasts and small pieces, the second the rotations of equal blocks.
 constexpr std::array<OrderPolicy, 2> kPolicies = {
     {{.slack = 0, .gap_weight = 4}, {.slack = 60, .gap_weight = 0}}};
@@ -50,33 +51,33 @@ void check_fragments(const Device& device, const Pieces& pieces) {
   }
 }
 
-// Marks the tiles whose rows cannot be aligned (C2); true when there are any.
-bool mark_unalignable(const Schedule& schedule, std::vector<char>& no_pairs) {
-  const std::vector<TileWork> work = work_by_tile(schedule);
+std::vector<PhysId> unalignable_tiles(const Device& device, const Schedule& schedule) {
+  const std::vector<TileWork> work = work_by_tile(device, schedule);
   std::vector<char> bad(work.size(), 0);
   parallel_for(work.size(), 16, 0, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) bad[i] = !alignable(work[i]);
   });
-  bool any = false;
+  std::vector<PhysId> tiles;
   for (std::size_t i = 0; i < work.size(); ++i) {
-    if (!bad[i]) continue;
-    any = true;
-    if (no_pairs.empty()) no_pairs.assign(topology::kTiles, 0);
-    no_pairs[work[i].tile.value] = 1;
+    if (bad[i]) tiles.push_back(work[i].tile);
   }
-  return any;
+  return tiles;
 }
 
+// Where a sendpicp cannot be aligned (C2) its tile may not have two controls on one cycle in the next round,
+// and after that no tile may, which always encodes. `no_pairs` keeps what was learned.
 Schedule schedule_once(const Device& device, const Problem& problem, const Options& options,
-                       const OrderPolicy& policy) {
-  std::vector<char> no_pairs;
-  for (int round = 0;; ++round) {
+                       const OrderPolicy& policy, std::vector<char>& no_pairs) {
+  for (bool last = false;;) {
     const Pieces pieces = make_pieces(device, problem, options, no_pairs);
     check_fragments(device, pieces);
     Schedule out = assemble(pieces, place_all(device, pieces, policy, no_pairs));
-    if (!mark_unalignable(out, no_pairs)) return out;
-    TW_CHECK(round <= kAlignmentRounds, "rows without double controls do not encode");
-    if (round == kAlignmentRounds) no_pairs.assign(topology::kTiles, 1);
+    const std::vector<PhysId> bad = unalignable_tiles(device, out);
+    if (bad.empty()) return out;
+    TW_CHECK(!last, "rows without double controls do not encode");
+    last = !no_pairs.empty() || bad.size() > kFewTiles;
+    no_pairs.assign(topology::kTiles, last);
+    for (PhysId tile : bad) no_pairs[tile.value] = 1;
   }
 }
 
@@ -86,10 +87,11 @@ Schedule schedule(const Device& device, const Problem& problem, const Options& o
   const std::vector<std::string> faults = verify(device, problem);
   TW_CHECK(faults.empty(), fmt::format("exchange problem: {}", faults.front()));
   const std::uint32_t bound = bound_words(problem);
-  Schedule out = schedule_once(device, problem, options, kPolicies[0]);
+  std::vector<char> no_pairs;
+  Schedule out = schedule_once(device, problem, options, kPolicies[0], no_pairs);
   for (std::size_t i = 1; i < kPolicies.size(); ++i) {
     if (problem.transfers.size() > kRetryTransfers || out.horizon <= bound + bound / 16 + kFixedCycles) break;
-    Schedule other = schedule_once(device, problem, options, kPolicies[i]);
+    Schedule other = schedule_once(device, problem, options, kPolicies[i], no_pairs);
     if (other.horizon < out.horizon) out = std::move(other);
   }
   out.bound_words = bound;
