@@ -87,7 +87,8 @@ class SumLowering {
         const std::vector<tensor::ByteRange> padding = tensor::padding_ranges(to_, all[i].owner);
         for (std::uint32_t p = 0; p < parts_; ++p) {
           const tensor::CoordMap map = part_map(to_.type().shape.size(), p);
-          all[i].runs.push_back(movable_runs(lowering_, sum_.out, all[i].owner, map, sum_.partials));
+          all[i].runs.push_back(movable_runs(lowering_, sum_.out, all[i].owner, map, sum_.partials,
+                                             lowering_.clean_padding(sum_.partials)));
           all[i].clears.push_back(clear_ranges(uncovered(padding, all[i].runs.back())));
         }
       }

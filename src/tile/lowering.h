@@ -119,10 +119,10 @@ class Mover {
 std::vector<tensor::ByteRange> clear_ranges(std::span<const tensor::ByteRange> padding);
 // Per tensor (at its storage root): the padding of its shards is zero.
 std::vector<bool> clean_storages(const Lowering& lowering);
-// Runs of a distinct owner of `dst`, padding included where the source's is zero. Error{SubWord} as
-// check_words.
+// Runs of a distinct owner of `dst`; `with_padding`: the source's padding is zero and comes along.
+// Error{SubWord} as check_words.
 std::vector<tensor::Run> movable_runs(const Lowering& lowering, TensorId dst, std::uint32_t owner,
-                                      const tensor::CoordMap& map, TensorId src);
+                                      const tensor::CoordMap& map, TensorId src, bool with_padding);
 // Parts of ascending ranges that no run writes.
 std::vector<tensor::ByteRange> uncovered(std::span<const tensor::ByteRange> ranges,
                                          std::span<const tensor::Run> runs);

@@ -50,11 +50,10 @@ void check_words(const Lowering& lowering, std::span<const tensor::Run> runs, Te
 }
 
 std::vector<tensor::Run> movable_runs(const Lowering& lowering, TensorId dst, std::uint32_t owner,
-                                      const tensor::CoordMap& map, TensorId src) {
+                                      const tensor::CoordMap& map, TensorId src, bool with_padding) {
   const tensor::ResolvedLayout &to = lowering.layout(dst), &from = lowering.layout(src);
-  std::vector<tensor::Run> runs = lowering.clean_padding(src)
-                                      ? tensor::runs_with_padding(to, owner, map, from)
-                                      : tensor::runs(to, owner, map, from);
+  std::vector<tensor::Run> runs =
+      with_padding ? tensor::runs_with_padding(to, owner, map, from) : tensor::runs(to, owner, map, from);
   check_words(lowering, runs, dst, src);
   return runs;
 }
@@ -138,11 +137,12 @@ void add_copy(Lowering& lowering, const plan::Copy& copy, Movement& movement) {
   TW_CHECK(lowering.plan.storage_of(copy.dst) != lowering.plan.storage_of(copy.src),
            "a copy onto its own storage");
   const std::vector<std::uint32_t> owners = distinct_owners(lowering, copy.dst);
+  const bool with_padding = copy.move_padding || lowering.clean_padding(copy.src);
   std::vector<std::vector<tensor::Run>> runs(owners.size());
   std::vector<std::vector<tensor::ByteRange>> clears(owners.size());
   parallel_for(owners.size(), 4, lowering.threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
-      runs[i] = movable_runs(lowering, copy.dst, owners[i], copy.map, copy.src);
+      runs[i] = movable_runs(lowering, copy.dst, owners[i], copy.map, copy.src, with_padding);
       if (copy.clear_padding)
         clears[i] = clear_ranges(uncovered(tensor::padding_ranges(to, owners[i]), runs[i]));
     }

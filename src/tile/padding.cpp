@@ -27,10 +27,14 @@ class Analysis {
   }
 
  private:
-  static bool has_padding(const tensor::ResolvedLayout& layout) {
-    for (std::uint32_t owner = 0; !layout.linear() && owner < layout.owners(); ++owner)
-      for (const tensor::AxisSpan& s : layout.bounds(owner))
-        if (s.physical() != s.logical()) return true;
+  // Padding on an axis other than the last `skip` ones.
+  static bool has_padding(const tensor::ResolvedLayout& layout, std::size_t skip = 0) {
+    const std::size_t rank = layout.type().shape.size();
+    for (std::uint32_t owner = 0; !layout.linear() && owner < layout.owners(); ++owner) {
+      const std::vector<tensor::AxisSpan> bounds = layout.bounds(owner);
+      for (std::size_t axis = 0; axis + skip < rank; ++axis)
+        if (bounds[axis].physical() != bounds[axis].logical()) return true;
+    }
     return false;
   }
 
@@ -56,13 +60,24 @@ class Analysis {
     }
   }
 
+  // A pack kernel writes zeros wherever its Row source has no logical column (AmpLeft) or no logical row or
+  // column (matrices).
+  bool pack_writes_zeros(const plan::Local& local) const {
+    const tensor::ResolvedLayout& in = lowering_.layout(local.inputs[0]);
+    const tensor::Order to = lowering_.layout(local.outputs[0]).type().layout.order.kind;
+    if (in.type().layout.order.kind != tensor::Order::Row || to == tensor::Order::Row) return false;
+    return !has_padding(in, to == tensor::Order::AmpLeft ? 1 : 2);
+  }
+
   // Packing, casting and GELU keep zeros zeros; so does the sum of equal shapes. Every other kernel may leave
-  // padding unwritten or turn zeros into something else.
+  // padding unwritten or turn zeros into something else; softmax writes zero weights behind the last key.
   void kernel(const plan::Local& local) {
     bool keeps = false;
     switch (local.kind) {
       case LocalKind::Cast:
       case LocalKind::Reorder:
+        keeps = clean(local.inputs[0]) || pack_writes_zeros(local);
+        break;
       case LocalKind::Gelu:
         keeps = clean(local.inputs[0]);
         break;
@@ -73,7 +88,10 @@ class Analysis {
       default:
         break;
     }
-    for (const TensorId id : local.outputs) taint_if(id, padded(id) && !keeps);
+    for (const TensorId id : local.outputs)
+      taint_if(id, padded(id) && !keeps &&
+                       !(local.kind == LocalKind::Softmax && id == local.outputs[0] &&
+                         !has_padding(lowering_.layout(id), 1)));
   }
 
   const Lowering& lowering_;

@@ -27,7 +27,8 @@ std::vector<float> counting(std::size_t n) {
 bool word_aligned(const TensorType& dst, const TensorType& src) {
   const tensor::ResolvedLayout to(dst), from(src);
   for (std::uint32_t t = 0; t < to.owners(); ++t)
-    for (const tensor::Run& r : tensor::runs(to, t, tensor::identity_map(dst.shape.size()), from))
+    for (const tensor::Run& r :
+         tensor::runs_with_padding(to, t, tensor::identity_map(dst.shape.size()), from))
       if ((r.src_offset | r.dst_offset | r.bytes) % 4 != 0) return false;
   return true;
 }
@@ -143,6 +144,41 @@ TEST(Copy, sub_word_runs_name_both_tensors) {
     EXPECT_EQ(e.kind, ErrorKind::SubWord);
     EXPECT_THAT(e.what(), ::testing::AllOf(::testing::HasSubstr("narrow"), ::testing::HasSubstr("whole")));
   }
+}
+
+TEST(Copy, zero_padding_travels_with_its_panels) {
+  // Keys packed on one tile (Row to AR) and sent to two others: one piece each, and nothing left to clear.
+  TensorType rows{{20, 24}, {Precision::F16, 0}, {}};
+  TensorType packed = rows;
+  packed.layout.order.kind = Order::AmpRight;
+  packed.layout.tiling.axes = {{.axis = 0, .block = 16, .padding = tensor::Padding::Zero},
+                               {.axis = 1, .block = 16, .padding = tensor::Padding::Zero}};
+  TensorType sent = packed;
+  sent.layout.tiling.tile_count = sent.layout.tiling.replicas = 2;
+  for (const bool from_host : {false, true}) {
+    Sketch s;
+    const TensorId in = s.add("in", rows, Role::Input),
+                   keys = s.add("keys", packed, from_host ? Role::Input : Role::Operand);
+    const TensorId out = s.add("out", sent, Role::Operand, 1);
+    s.plan.inputs = {in};
+    if (from_host) s.plan.inputs.push_back(keys);  // the host writes elements only: the padding is not zero
+    plan::Local pack;
+    pack.kind = plan::LocalKind::Reorder;
+    pack.inputs = {in};
+    pack.outputs = {keys};
+    if (!from_host) s.step(pack);
+    s.step(plan::Copy{out, keys, tensor::identity_map(2), true});
+    const Program program = lower(s.plan, {}, 1);
+    EXPECT_THAT(verify(program), ::testing::IsEmpty());
+    EXPECT_EQ(program.phases.at(0).transfers.size() == 1, !from_host);
+    EXPECT_EQ(program.calls.size() == 1, !from_host);  // the pack alone, or clears
+  }
+}
+
+TEST(Clears, leave_out_what_runs_write) {
+  const tensor::ByteRange padding[] = {{0, 16}, {32, 64}, {100, 104}};
+  const tensor::Run written[] = {{0, 0, 8, 28}, {0, 0, 48, 4}, {0, 0, 60, 60}};
+  EXPECT_EQ(uncovered(padding, written), (std::vector<tensor::ByteRange>{{0, 8}, {36, 48}, {52, 60}}));
 }
 
 TEST(Clears, join_across_small_gaps_and_round_outward) {
