@@ -20,6 +20,7 @@ struct Options {
   std::uint32_t stream_words = 1024;
   bool checkpoints = false;  // diagnostic package: a trap after every completed operation
   bool check_rows = false;   // run exchange::check on every phase (debug, tests)
+  bool share_rows = false;   // share rows of one shape even when the table fits without (tests)
   unsigned threads = 0;
 };
 
