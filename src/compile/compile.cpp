@@ -290,6 +290,8 @@ Result compile(const Device& device, const graph::Graph& graph, const Options& o
   out.side = describe(out.plan, out.program, placed.addresses, std::move(image.symbols));
   out.checkpoints = trap_order(out.program);
   report.cycles_scheduled = image.scheduled_cycles;
+  for (std::size_t p = 0; p < out.program.paths.size(); ++p)
+    report.scheduled_by_operation.emplace_back(out.program.paths[p], image.cycles_per_path[p]);
   report.phases = static_cast<std::uint32_t>(out.program.phases.size());
   report.table_bytes_max = tables.max_bytes;
   report.table_bytes_mean = tables.mean_bytes;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/progress.h"
@@ -32,6 +33,8 @@ struct Report {  // the figures of cli.md's `compile` object
   std::uint32_t phases = 0, table_bytes_max = 0, fragments_max = 0, relay_phases = 0;
   double table_bytes_mean = 0, horizon_over_bound_mean = 0, horizon_over_bound_worst = 0;
   double cycles_estimated = 0, cycles_scheduled = 0;
+  // Scheduled cycles of one call by graph operation, in program order; a Repeat's body all iterations.
+  std::vector<std::pair<std::string, double>> scheduled_by_operation;
   double seconds_plan = 0, seconds_lower = 0, seconds_place = 0, seconds_exchange = 0, seconds_emit = 0,
          seconds_total = 0;
 };

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/temporary.h"
 #include "package/container.h"
 #include "package/metadata.h"
 #include "package/package.h"
@@ -60,7 +61,7 @@ class IgnoreFileSizeSignal {
 class Temporary {
  public:
   explicit Temporary(const std::filesystem::path& file)
-      : final_(file), path_(file.string() + fmt::format(".tmp{}", ::getpid())) {
+      : final_(file), path_(file.string() + fmt::format(".tmp{}", ::getpid())), interruptible_(path_) {
     fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd_ < 0) io_error("write", final_, errno);
   }
@@ -95,6 +96,7 @@ class Temporary {
  private:
   std::filesystem::path final_;
   std::string path_;
+  InterruptibleFile interruptible_;
   int fd_ = -1;
   std::uint64_t written_ = 0;
   bool committed_ = false;

@@ -1,11 +1,10 @@
 #include "tools/cli.h"
 
 #include <CLI/CLI.hpp>
-#include <iostream>
-#include <map>
 
 #include "base/error.h"
 #include "base/version.h"
+#include "tools/help.h"
 
 namespace tw::tools {
 namespace {
@@ -20,13 +19,15 @@ const char* const kExamples =
     "      load it, upload its weights once, run three calls, print JSON\n"
     "  tilewright compare small.ipuexe\n"
     "      errors of every operation: simulated against exact, exact against FP32\n"
+    "  tilewright fit siglip-so400m --batch 1..4\n"
+    "      which batches fit the device, and what limits those that do not\n"
     "  tilewright inspect small.ipuexe --tile 0 --phase 3\n"
     "      bindings, segments, the program and one exchange row of tile 0\n";
 
 // Raw texts of enumerations, turned into values after parsing.
 struct Texts {
   std::string precision = "fp8", policy = "default", attention = "auto", relays = "on", reference = "fp32",
-              weights = "random", progress = "auto";
+              weights = "random", progress = "auto", batches = "1", policies = "both";
   bool fuse = false, no_fuse = false;
 };
 
@@ -34,18 +35,12 @@ void model_options(CLI::App& app, Invocation& i, Texts& t) {
   app.add_option("model", i.recipe.model.name, "siglip-so400m or pe-core-l14-capacity")->required();
   app.add_option("--layers", i.recipe.model.layers, "encoder layers (default: the model's depth; --small: 1)")
       ->check(CLI::Range(1U, 4096U));
-  app.add_option("--batch", i.recipe.model.batch, "images per call")
-      ->capture_default_str()
-      ->check(CLI::Range(1U, 4096U));
   app.add_option("--precision", t.precision, "dense layers")
       ->capture_default_str()
       ->check(CLI::IsMember({"fp8", "fp16"}));
   app.add_option("--fp8-scale", i.recipe.fp8_scale, "FP8 operand scale exponent")
       ->capture_default_str()
       ->check(CLI::Range(-16, 15));
-  app.add_option("--policy", t.policy, "operator selection")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"default", "capacity"}));
   app.add_flag("--fuse-qkv", t.fuse, "one product for Q, K and V (default)");
   app.add_flag("--no-fuse-qkv", t.no_fuse, "three products");
   app.add_option("--attention", t.attention, "attention strategy")
@@ -66,11 +61,29 @@ void model_options(CLI::App& app, Invocation& i, Texts& t) {
   app.add_flag("--small", i.recipe.model.small, "the small test variant");
   app.add_option("--image-size", i.recipe.model.image_size, "image side in pixels, a multiple of 14")
       ->check(CLI::Range(14U, 4096U));
-  app.add_option("--weights", t.weights, "random")->capture_default_str()->check(CLI::IsMember({"random"}));
+  app.add_option("--weights", t.weights, "parameters: random, drawn from --seed")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"random"}));
   app.add_option("--tiles", i.recipe.tiles, "tiles that planning may use")
       ->capture_default_str()
       ->check(CLI::Range(1U, 1472U));
   app.add_option("--seed", i.recipe.seed, "seed of the random tensors")->capture_default_str();
+}
+
+void batch_options(CLI::App& app, Invocation& i, Texts& t) {
+  app.add_option("--batch", i.recipe.model.batch, "images per call")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, 4096U));
+  app.add_option("--policy", t.policy, "operator selection")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"default", "capacity"}));
+}
+
+void fit_options(CLI::App& app, Texts& t) {
+  app.add_option("--batch", t.batches, "batches to try: 1..8, 1,2,4 or one number")->capture_default_str();
+  app.add_option("--policy", t.policies, "operator selection to try; both: default, then capacity")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"default", "capacity", "both"}));
 }
 
 void run_options(CLI::App& app, Invocation& i, Texts& t) {
@@ -111,6 +124,10 @@ void apply(Invocation& i, const Texts& t) {
                                                        : plan::Attention::Auto;
   if (t.fuse && t.no_fuse) throw Error(ErrorKind::Usage, "--fuse-qkv and --no-fuse-qkv exclude each other");
   i.recipe.model.fuse_qkv = !t.no_fuse;
+  i.fit.batches = parse_batches(t.batches);
+  i.fit.policies.clear();
+  if (t.policies != "capacity") i.fit.policies.push_back(plan::Policy::Default);
+  if (t.policies != "default") i.fit.policies.push_back(plan::Policy::Capacity);
   i.run.checks.fp32 = t.reference == "fp32" || t.reference == "both";
   i.run.checks.exact = t.reference == "exact" || t.reference == "both";
   i.progress = i.quiet || t.progress == "never" ? ProgressMode::Never
@@ -126,6 +143,7 @@ std::optional<Invocation> parse(int argc, const char* const* argv) {
   CLI::App app{
       "Tilewright: put whole vision transformers into the SRAM of a Graphcore IPU21 and run them in "
       "simulation."};
+  examples_first(app);
   app.footer(kExamples);
   app.set_version_flag("--version", std::string("tilewright ") + kVersion + " (" + kCommit + ")");
   app.require_subcommand(1);
@@ -145,11 +163,15 @@ std::optional<Invocation> parse(int argc, const char* const* argv) {
   CLI::App* compare =
       command("compare", "per-operation errors and the first divergence with tile and address",
               "compare one.ipuexe --image photo.jpg", Command::Compare);
+  CLI::App* fit = command("fit", "which batches fit the device, and what limits the others",
+                          "fit siglip-so400m --batch 1..4 --json fit.json", Command::Fit);
   CLI::App* inspect = command("inspect", "what is in a package: bindings, segments, program, rows",
                               "inspect one.ipuexe --tile 17 --phase 4", Command::Inspect);
-  for (CLI::App* sub : {compile, e2e}) model_options(*sub, i, t);
+  for (CLI::App* sub : {compile, e2e, fit}) model_options(*sub, i, t);
+  for (CLI::App* sub : {compile, e2e}) batch_options(*sub, i, t);
+  fit_options(*fit, t);
   for (CLI::App* sub : {run, e2e, compare}) run_options(*sub, i, t);
-  for (CLI::App* sub : {compile, run, e2e, compare, inspect}) common_options(*sub, i, t);
+  for (CLI::App* sub : {compile, run, e2e, compare, fit, inspect}) common_options(*sub, i, t);
   compile->add_option("-o,--output", i.package, "package file")->required();
   e2e->add_option("-o,--output", i.package, "also write the package");
   for (CLI::App* sub : {run, compare, inspect})

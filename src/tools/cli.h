@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "tools/fit.h"
 #include "tools/pipeline.h"
 #include "tools/recipe.h"
 
 namespace tw::tools {
 
-enum class Command { Compile, Run, E2e, Compare, Inspect };
+enum class Command { Compile, Run, E2e, Compare, Fit, Inspect };
 
 struct Invocation {
   Command command = Command::E2e;
@@ -20,6 +21,7 @@ struct Invocation {
   std::string target;   // --target
   std::string json;     // --json FILE, "-" = standard output
   std::optional<std::uint32_t> inspect_tile, inspect_phase;
+  FitOptions fit;
   unsigned threads = 0;
   ProgressMode progress = ProgressMode::Auto;
   bool quiet = false;

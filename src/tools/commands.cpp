@@ -3,16 +3,13 @@
 #include <fmt/core.h>
 #include <spdlog/spdlog.h>
 
-#include <csignal>
-#include <cstring>
-#include <new>
-
 #include "base/error.h"
 #include "tools/cli.h"
 #include "tools/compare.h"
 #include "tools/files.h"
 #include "tools/inspect.h"
 #include "tools/json.h"
+#include "tools/program.h"
 
 namespace tw::tools {
 namespace {
@@ -80,6 +77,14 @@ int compare_command(const Invocation& i, const Host& host) {
   return report.pass ? 0 : 5;
 }
 
+int fit_command(const Invocation& i, const Host& host) {
+  const FitReport report = fit(host, i.recipe, i.fit);
+  host.progress->finish();
+  print_table(i, fit_table(report));
+  print_json(i, fit_json(report));
+  return 0;
+}
+
 int inspect_command(const Invocation& i) {
   const package::Package package = package::read(i.package);
   print_table(i, inspect_text(package, i.inspect_tile, i.inspect_phase));
@@ -103,56 +108,21 @@ int dispatch(const Invocation& i) {
       return run_command(i, host);
     case Command::Compare:
       return compare_command(i, host);
+    case Command::Fit:
+      return fit_command(i, host);
     case Command::Inspect:
       return inspect_command(i);
   }
   return 1;
 }
 
-// --json is honoured for failures too, also when the command line itself is wrong.
-std::string json_target(int argc, const char* const* argv) {
-  for (int a = 1; a < argc; ++a) {
-    if (std::strcmp(argv[a], "--json") == 0 && a + 1 < argc) return argv[a + 1];
-    if (std::strncmp(argv[a], "--json=", 7) == 0) return argv[a] + 7;
-  }
-  return "";
-}
-
-void report_failure(const std::string& json_file, const std::string& json, const std::string& text) {
-  fmt::print(stderr, "tilewright: {}\n", text);
-  if (json_file.empty()) return;
-  try {
-    write_text(json, json_file);
-  } catch (const Error& e) {
-    fmt::print(stderr, "tilewright: {}\n", e.what());
-  }
-}
-
-void interrupted(int) { _Exit(130); }
-
 }  // namespace
 
 int tilewright(int argc, const char* const* argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a write error, not a death
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGINT, interrupted);
-  const std::string json_file = json_target(argc, argv);
-  try {
+  return run_program("tilewright", argc, argv, [&] {
     const auto invocation = parse(argc, argv);
     return invocation ? dispatch(*invocation) : 0;
-  } catch (const Error& e) {
-    report_failure(json_file, error_json(e), e.what());
-    return exit_code(e.kind);
-  } catch (const std::bad_alloc&) {
-    report_failure(json_file, internal_error_json("out of host memory"), "out of host memory");
-    return 1;
-  } catch (const std::exception& e) {
-    report_failure(json_file, internal_error_json(e.what()),
-                   fmt::format("internal error: {}\nThis is a bug in tilewright. Please report it with the "
-                               "command line and this message.",
-                               e.what()));
-    return 1;
-  }
+  });
 }
 
 }  // namespace tw::tools

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <map>
@@ -88,9 +89,27 @@ void compare_one(OperationError& op, const std::vector<float>& simulated, const 
   }
 }
 
+void sample(OperationError& op, const std::vector<float>& simulated, const plan::Values& exact,
+            const Sampling& sampling) {
+  for (const std::uint64_t i : sample_indices(simulated.size(), sampling.samples)) {
+    ++op.samples;
+    const double error = std::abs(double{simulated[i]} - double{exact[i]});
+    if (!(error <= sampling.atol + sampling.rtol * std::abs(double{exact[i]}))) ++op.beyond;
+  }
+}
+
 }  // namespace
 
-CompareReport compare_package(const Host& host, const Recipe& recipe, const RunOptions& options) {
+std::vector<std::uint64_t> sample_indices(std::uint64_t elements, std::uint32_t samples) {
+  std::vector<std::uint64_t> at;
+  const std::uint64_t count = std::min<std::uint64_t>(elements, samples);
+  for (std::uint64_t i = 0; i < count; ++i)
+    at.push_back(count < 2 || count == elements ? i : i * (elements - 1) / (count - 1));
+  return at;
+}
+
+CompareReport compare_package(const Host& host, const Recipe& recipe, const RunOptions& options,
+                              const Sampling& sampling) {
   const model::Model model = model::build(recipe.model);
   compile::Options compile_opts = compile_options(recipe, host.threads);
   compile_opts.checkpoints = true;
@@ -133,7 +152,9 @@ CompareReport compare_package(const Host& host, const Recipe& recipe, const RunO
     OperationError op;
     op.path = e.path;
     op.iteration = e.iteration;
-    compare_one(op, reader.read(machine, e.tensor), e, reader, report.first);
+    const std::vector<float> simulated = reader.read(machine, e.tensor);
+    compare_one(op, simulated, e, reader, report.first);
+    sample(op, simulated, e.values, sampling);
     if (const auto it = fp32.find({e.path, e.iteration});
         it != fp32.end() && it->second.size() == e.values.size()) {
       op.cosine_fp32 = ref::minimum_cosine(e.values, it->second, e.values.size());
@@ -176,8 +197,14 @@ std::string compare_json(const CompareReport& report) {
             {"tool", {{"name", "tilewright"}, {"version", kVersion}, {"commit", kCommit}}}};
   json operations = json::array();
   for (const OperationError& op : report.operations) {
-    json o = {{"path", op.path},           {"iteration", op.iteration},         {"elements", op.elements},
-              {"different", op.different}, {"max_sim_error", op.max_sim_error}, {"cosine_fp32", nullptr},
+    json o = {{"path", op.path},
+              {"iteration", op.iteration},
+              {"elements", op.elements},
+              {"different", op.different},
+              {"max_sim_error", op.max_sim_error},
+              {"samples", op.samples},
+              {"samples_beyond", op.beyond},
+              {"cosine_fp32", nullptr},
               {"max_fp32_error", nullptr}};
     if (op.cosine_fp32 && std::isfinite(*op.cosine_fp32)) o["cosine_fp32"] = *op.cosine_fp32;
     if (op.max_fp32_error) o["max_fp32_error"] = *op.max_fp32_error;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/temporary.h"
 
 namespace tw::tools {
 namespace fs = std::filesystem;
@@ -32,6 +33,7 @@ void write_text(const std::string& text, const std::string& file) {
     return;
   }
   const std::string temporary = temporary_name(file);
+  const InterruptibleFile interruptible(temporary);
   std::FILE* out = std::fopen(temporary.c_str(), "wb");
   if (out == nullptr) fail(file, errno);
   errno = 0;
@@ -54,10 +56,19 @@ void require_writable(const fs::path& file) {
   if (fs::is_directory(file))
     throw Error(ErrorKind::Io, fmt::format("cannot write {}: it is a directory", file.string()));
   const std::string temporary = temporary_name(file);
+  const InterruptibleFile interruptible(temporary);
   std::FILE* out = std::fopen(temporary.c_str(), "wb");
   if (out == nullptr) fail(file, errno);
   std::fclose(out);
   std::remove(temporary.c_str());
+}
+
+void make_parents(const fs::path& file) {
+  const fs::path parent = file.parent_path();
+  std::error_code error;
+  if (!parent.empty()) fs::create_directories(parent, error);
+  if (error)
+    throw Error(ErrorKind::Io, fmt::format("cannot create folder {}: {}", parent.string(), error.message()));
 }
 
 std::string sha256_of(const fs::path& file) {

@@ -9,6 +9,8 @@ namespace tw::tools {
 void write_text(const std::string& text, const std::string& file);
 // Throws Error{Io} before long work when `file` could not be created.
 void require_writable(const std::filesystem::path& file);
+// Creates the folders on the way to `file`. Error{Io} names the path and the cause.
+void make_parents(const std::filesystem::path& file);
 std::string sha256_of(const std::filesystem::path& file);
 
 }  // namespace tw::tools

@@ -164,6 +164,9 @@ std::string inspect_json(const package::Package& p) {
   using json = nlohmann::ordered_json;
   json j = {{"schema_version", 1},
             {"tool", {{"name", "tilewright"}, {"version", kVersion}, {"commit", kCommit}}}};
+  // Reported as it is when somebody wrote another summary into the package.
+  const json summary = json::parse(p.side.summary_json, nullptr, false);
+  j["compile"] = summary.is_discarded() ? json(nullptr) : summary;
   json bindings = json::array(), symbols = json::array();
   for (const package::Binding& b : p.image.bindings) {
     bindings.push_back({{"name", b.name},

@@ -36,10 +36,9 @@ json fault_json(const sim::Fault& f) {
           {"what", f.what}};
 }
 
-}  // namespace
-
-std::string compile_json(const Host& host, const Recipe& recipe, const model::Model& model,
-                         const compile::Report& r, const PackageFile& file) {
+// The part of the `compile` object that the recipe decides.
+json compile_figures(const Device& device, const Recipe& recipe, const model::Model& model,
+                     const compile::Report& r) {
   json j;
   j["model"] = {{"name", model.config.name},
                 {"layers", model.config.layers},
@@ -47,7 +46,7 @@ std::string compile_json(const Host& host, const Recipe& recipe, const model::Mo
                 {"parameters", model.parameters}};
   j["policy"] = name_of(recipe.policy);
   j["precision"] = precision_name(recipe.precision);
-  j["target"] = {{"name", host.device.name}, {"tiles", recipe.tiles}, {"clock_hz", host.device.clock_hz}};
+  j["target"] = {{"name", device.name}, {"tiles", recipe.tiles}, {"clock_hz", device.clock_hz}};
   j["fits"] = true;
   j["memory"] = {{"peak_tensor_bytes", r.peak_tensor_bytes},
                  {"peak_total_bytes", r.peak_total_bytes},
@@ -69,6 +68,22 @@ std::string compile_json(const Host& host, const Recipe& recipe, const model::Mo
                    {"horizon_over_bound_mean", r.horizon_over_bound_mean},
                    {"horizon_over_bound_worst", r.horizon_over_bound_worst}};
   j["cycles"] = {{"estimated", r.cycles_estimated}, {"scheduled", r.cycles_scheduled}};
+  j["cycles"]["operations"] = json::array();
+  for (const auto& [path, cycles] : r.scheduled_by_operation)
+    j["cycles"]["operations"].push_back({{"path", path}, {"scheduled", cycles}});
+  return j;
+}
+
+}  // namespace
+
+std::string summary_json(const Device& device, const Recipe& recipe, const model::Model& model,
+                         const compile::Report& report) {
+  return compile_figures(device, recipe, model, report).dump();
+}
+
+std::string compile_json(const Host& host, const Recipe& recipe, const model::Model& model,
+                         const compile::Report& r, const PackageFile& file) {
+  json j = compile_figures(host.device, recipe, model, r);
   j["seconds"] = {{"plan", r.seconds_plan},         {"lower", r.seconds_lower}, {"place", r.seconds_place},
                   {"exchange", r.seconds_exchange}, {"emit", r.seconds_emit},   {"total", r.seconds_total}};
   j["host_peak_rss_bytes"] = peak_rss_bytes();

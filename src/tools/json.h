@@ -13,6 +13,9 @@ struct PackageFile {
   std::string sha256;
 };
 
+// The figures of compile_json that are the same on every host: no seconds, no memory of the host, no file.
+std::string summary_json(const Device& device, const Recipe& recipe, const model::Model& model,
+                         const compile::Report& report);
 std::string compile_json(const Host& host, const Recipe& recipe, const model::Model& model,
                          const compile::Report& report, const PackageFile& file);
 std::string run_json(const Host& host, const RunReport& report);

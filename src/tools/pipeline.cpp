@@ -12,6 +12,7 @@
 #include "plan/exact.h"
 #include "ref/ref.h"
 #include "tools/inputs.h"
+#include "tools/json.h"
 
 namespace tw::tools {
 namespace {
@@ -82,6 +83,10 @@ void check_call(CallReport& call, const std::vector<float>& actual, const Refere
     call.pass = call.pass && *call.cosine_min > checks.cosine_threshold;
   }
   if (checks.exact) {
+    if (!checks.fp32) {
+      call.cosine_min = ref::minimum_cosine(actual, expected.exact, width);
+      call.max_abs_error = ref::max_abs_error(actual, expected.exact);
+    }
     call.exact = same_bits(actual, expected.exact);
     call.pass = call.pass && *call.exact;
   }
@@ -110,6 +115,9 @@ Compiled compile_model(const Host& host, const Recipe& recipe) {
   out.package.image = std::move(out.result.image);
   out.package.side = out.result.side;
   out.package.side.recipe_json = to_json(full);
+  out.package.side.summary_json = summary_json(host.device, full, out.model, out.result.report);
+  const std::vector<std::string> findings = package::verify(out.package);
+  TW_CHECK(findings.empty(), "package: " + findings.front());
   return out;
 }
 
@@ -136,13 +144,18 @@ RunReport run_package(const Host& host, const Recipe& recipe, const package::Pac
     call.index = c;
     sim::CallResult result;
     host.progress->stage(fmt::format("call {}", c));
-    report.seconds_simulate += seconds_of([&] { result = machine.run({encode_f16(values)}, host.progress); });
+    const std::vector<std::uint8_t> input = encode_f16(values);
+    report.seconds_simulate += seconds_of([&] { result = machine.run({input}, host.progress); });
     call.stats = result.stats;
     report.fp8_clips += result.stats.fp8_clips;
     if (result.fault) {
       report.fault = result.fault;
       report.calls.push_back(call);
       break;
+    }
+    if (c == 0) {
+      report.first_input = input;
+      report.first_output = result.outputs.front();
     }
     keys.push_back(inputs.key(c));
     check_call(call, decode_f16(result.outputs.front()), references.of(keys.back(), inputs.name(), values),

@@ -45,9 +45,9 @@ struct RunOptions {
 struct CallReport {
   std::uint32_t index = 0;
   sim::CallStats stats;
-  std::optional<double> cosine_min, max_abs_error;
-  std::optional<std::uint32_t> same_as_call;  // first earlier call with equal output bytes
-  std::optional<bool> exact;                  // equal to the exact interpreter, every bit
+  std::optional<double> cosine_min, max_abs_error;  // against FP32; against exact when only that is asked
+  std::optional<std::uint32_t> same_as_call;        // first earlier call with equal output bytes
+  std::optional<bool> exact;                        // equal to the exact interpreter, every bit
   bool pass = false;
 };
 struct RunReport {
@@ -56,7 +56,8 @@ struct RunReport {
   std::optional<bool> exact_match;
   std::uint64_t fp8_clips = 0;
   double seconds_simulate = 0, seconds_reference = 0, seconds_exact = 0, openblas_seconds = 0;
-  std::uint64_t macs = 0;  // of all products, one call
+  std::uint64_t macs = 0;                               // of all products, one call
+  std::vector<std::uint8_t> first_input, first_output;  // bytes of call 0, row-major F16
   bool pass = false;
 };
 RunReport run_package(const Host& host, const Recipe& recipe, const package::Package& package,

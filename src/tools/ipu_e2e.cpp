@@ -1,0 +1,176 @@
+#include "tools/ipu_e2e.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "tools/device_lock.h"
+#include "tools/files.h"
+#include "tools/json.h"
+#include "tools/memory_profile.h"
+#include "tools/program.h"
+
+namespace tw::tools {
+namespace {
+namespace fs = std::filesystem;
+using json = nlohmann::ordered_json;
+
+const char* verdict(bool pass) { return pass ? "PASS" : "FAIL"; }
+
+void print(const IpuE2e& e, const std::string& text) {
+  if (e.json != "-") write_text(text, "-");
+}
+
+// What --package, built or reused, gives to the run.
+struct Built {
+  package::Package package;
+  std::string compile;  // the `compile` object
+};
+
+Built build(const IpuE2e& e, const Host& host) {
+  if (!e.package.empty()) {
+    make_parents(e.package);
+    require_writable(e.package);
+  }
+  Compiled compiled = compile_model(host, e.recipe);
+  PackageFile file;
+  if (!e.package.empty()) {
+    file.file = e.package;
+    file.bytes = package::write(compiled.package, e.package);
+    file.sha256 = sha256_of(e.package);
+  }
+  host.progress->finish();
+  print(e, compile_table(e.recipe, compiled.model, compiled.result.report));
+  Built built;
+  built.compile = compile_json(host, e.recipe, compiled.model, compiled.result.report, file);
+  built.package = std::move(compiled.package);
+  return built;
+}
+
+Built reuse(const IpuE2e& e) {
+  Built built;
+  built.package = package::read(e.package);
+  Recipe recipe = e.recipe;
+  recipe.model = model::build(recipe.model).config;
+  if (to_json(recipe) != built.package.side.recipe_json)
+    throw Error(ErrorKind::Usage, fmt::format("{} was built with other options:\n  package {}\n  options {}",
+                                              e.package, built.package.side.recipe_json, to_json(recipe)));
+  built.compile = built.package.side.summary_json;
+  return built;
+}
+
+void write_in(const std::string& folder, const char* name, const std::string& text) {
+  const fs::path file = fs::path(folder) / name;
+  make_parents(file);
+  write_text(text, file.string());
+}
+
+std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+void save_inputs(const std::string& folder, const package::Package& package, const RunReport& report) {
+  std::string weights;
+  for (const auto& w : package.weights) weights.append(w.begin(), w.end());
+  write_in(folder, "weights.bin", weights);
+  write_in(folder, "input.bin", text_of(report.first_input));
+  write_in(folder, "output.bin", text_of(report.first_output));
+}
+
+void write_profile(const std::string& file, const std::string& compile, const std::string& run) {
+  json j = json::parse(result_json("", ""));
+  j["profile"] = {{"operations", json::parse(compile).at("cycles").at("operations")},
+                  {"simulated", json::parse(run).at("simulated")}};
+  make_parents(file);
+  write_text(j.dump(2) + "\n", file);
+}
+
+// The result lines of models.md C.3.
+std::string result_lines(const IpuE2e& e, const Host& host, const RunReport& r) {
+  std::string t;
+  if (e.reference) {
+    t += fmt::format("referencePrecision={}\n", e.run.checks.fp32 ? "fp32" : "device");
+    double cosine = 1, error = 0;
+    for (const CallReport& c : r.calls) {
+      const double own = c.cosine_min.value_or(0);
+      if (!std::isnan(cosine)) cosine = own >= cosine ? cosine : own;
+      error = std::max(error, c.max_abs_error.value_or(0));
+      t += fmt::format("referenceMinimumCosineSimilarity={:.9f}\nreferenceInference={} numericalTest={}\n",
+                       own, c.index + 1, verdict(c.pass));
+    }
+    t += fmt::format(
+        "referenceMinimumCosineSimilarity={:.9f}\nreferenceMaximumAbsoluteError={:.6f} "
+        "numericalTest={}\n",
+        cosine, error, verdict(r.pass));
+  }
+  if (!r.calls.empty()) {
+    const double cycles = static_cast<double>(r.calls.back().stats.cycles);
+    t += fmt::format("simulatedCyclesPerCall={:.0f} ({:.3f} ms at {:.2f} GHz, modelled)\n", cycles,
+                     1e3 * cycles / host.device.clock_hz, host.device.clock_hz / 1e9);
+  }
+  if (r.fault)
+    t += fmt::format("deviceFault={} tile={} address={:#x} {}\n", sim::name_of(r.fault->kind), r.fault->tile,
+                     r.fault->address, r.fault->what);
+  return t +
+         fmt::format("package={} hardwareTest={}\n", e.package.empty() ? "none" : e.package, verdict(r.pass));
+}
+
+int inference(const IpuE2e& e, const Host& host) {
+  const Built built = e.reuse_package ? reuse(e) : build(e, host);
+  if (!e.memory_directory.empty()) write_in(e.memory_directory, "memory.json", memory_json(built.package));
+  const RunReport report = run_package(host, e.recipe, built.package, e.run);
+  print(e, result_lines(e, host, report));
+  const std::string run = run_json(host, report);
+  if (!e.save_directory.empty() && !report.first_output.empty())
+    save_inputs(e.save_directory, built.package, report);
+  if (!e.profile.empty()) write_profile(e.profile, built.compile, run);
+  if (!e.json.empty()) write_text(result_json(built.compile, run), e.json);
+  return report.pass ? 0 : 5;
+}
+
+int diagnostic(const IpuE2e& e, const Host& host) {
+  const CompareReport report = compare_package(host, e.recipe, e.run, e.sampling);
+  std::uint64_t beyond = 0;
+  for (const OperationError& op : report.operations) beyond += op.beyond;
+  const bool pass = report.pass && beyond == 0;
+  print(e, compare_table(report) + fmt::format("diagnosticCheckpoints={} samplesBeyondTolerance={} "
+                                               "numericalTest={}\n",
+                                               report.operations.size(), beyond, verdict(pass)));
+  if (!e.json.empty()) write_text(compare_json(report), e.json);
+  return pass ? 0 : 5;
+}
+
+void notes(const IpuE2e& e) {
+  if (e.names_sdk)
+    print(e, "note: --sdk and --runtime-source are not opened; a simulated device needs neither\n");
+  if (e.optimization_steps > 0)
+    print(e, fmt::format(
+                 "note: --optimization-steps {}: there is no search over plans yet, the baseline is used\n",
+                 e.optimization_steps));
+  if (e.diagnostic && !e.package.empty())
+    print(e, "note: --diagnostic-run builds a package of its own with checkpoints and does not write it\n");
+}
+
+int run(const IpuE2e& e) {
+  Progress progress(e.progress);
+  Host host;
+  host.threads = e.threads;
+  host.progress = &progress;
+  if (!e.device.empty()) host.device = load_device(e.device);
+  notes(e);
+  const std::unique_ptr<DeviceLock> lock = e.lock.empty() ? nullptr : std::make_unique<DeviceLock>(e.lock);
+  return e.diagnostic ? diagnostic(e, host) : inference(e, host);
+}
+
+}  // namespace
+
+int ipu_e2e_test(int argc, const char* const* argv) {
+  return run_program("ipu-e2e-test", argc, argv, [&] {
+    const auto parsed = parse_ipu_e2e(argc, argv);
+    return parsed ? run(*parsed) : 0;
+  });
+}
+
+}  // namespace tw::tools
