@@ -243,7 +243,8 @@ Result compile(const Device& device, const graph::Graph& graph, const Options& o
 
   progress.stage("lower");
   out.program = tile::lower(out.plan, {options.checkpoints}, options.threads);
-  require_good(tile::verify(out.program), "tile program");
+  // Judged after placement, which has the exact message for operands that are larger than a tile.
+  const std::vector<std::string> findings = tile::verify(out.program);
   guard_fragments(out.program, options, device.tiles, report);
   report.seconds_lower = watch.lap();
 
@@ -260,6 +261,7 @@ Result compile(const Device& device, const graph::Graph& graph, const Options& o
   for (;; reserved += device.element_bytes) {
     progress.stage("place");
     placed = place_all(device, out.plan, out.program, code, reserved, options.threads);
+    require_good(findings, "tile program");
     report.seconds_place += watch.lap();
     progress.stage("exchange", out.program.phases.size());
     scheduled = schedule_all(device, out.program, placed.addresses, options, progress);

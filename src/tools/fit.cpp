@@ -94,6 +94,7 @@ FitRow fit_batch(const Host& host, const Recipe& recipe, const model::Model& mod
                  const FitOptions& options) {
   FitRow row;
   row.batch = model.config.batch;
+  row.parameters = model.parameters;
   row.bound = fit_bound(host.device, model, recipe);
   if (row.bound.exceeded()) {
     row.verdict = Verdict::CannotFit;

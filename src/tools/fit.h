@@ -40,6 +40,7 @@ struct FitAttempt {
 };
 struct FitRow {
   std::uint32_t batch = 1;
+  std::uint64_t parameters = 0;  // elements; a pooling probe has a copy per image
   Verdict verdict = Verdict::Undecided;
   std::string proof;  // CannotFit: what proves it; Undecided: what is missing for a proof
   FitBound bound;

@@ -48,6 +48,7 @@ json attempt_json(const FitReport& report, const FitRow& row, const FitAttempt& 
     recipe.policy = a.policy;
     model::Model model = report.model;
     model.config.batch = row.batch;
+    model.parameters = row.parameters;
     j["compile"] = json::parse(summary_json(report.device, recipe, model, *a.report));
     j["headroom_bytes"] = a.report->budget_bytes - a.report->peak_tensor_bytes;
   } else {

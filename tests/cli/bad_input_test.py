@@ -2,9 +2,12 @@
 import json
 import os
 import resource
+import signal
+import subprocess
+import time
 import unittest
 
-from harness import PHOTOS, SMALL, TempDir, result, tilewright
+from harness import BIN, PHOTOS, SMALL, TempDir, ipu_e2e, result, tilewright
 
 MODEL = "siglip-so400m"
 
@@ -34,9 +37,12 @@ class Usage(unittest.TestCase):
         self.assertEqual(error["kind"], "usage")
 
     def test_help(self):
-        self.assertIn("Examples", tilewright("--help", check=0).stdout)
-        for command in ("compile", "run", "e2e", "compare", "inspect"):
-            self.assertIn("Example", tilewright(command, "--help", check=0).stdout)
+        self.assertTrue(tilewright("--help", check=0).stdout.startswith("Examples:"))
+        self.assertTrue(ipu_e2e("--help", check=0).stdout.startswith("Examples:"))
+        for command in ("compile", "run", "e2e", "compare", "fit", "inspect"):
+            text = tilewright(command, "--help", check=0).stdout
+            self.assertTrue(text.startswith("Example:"), text)
+            self.assertIn(f"tilewright {command}", text)
 
 
 class DoesNotFit(TempDir):
@@ -130,6 +136,24 @@ class Packages(TempDir):
         self.assertIn("row of phase 0", tilewright("inspect", self.package, "--tile", 0, "--phase", 0, check=0).stdout)
         tilewright("inspect", self.package, "--tile", 0, "--phase", 999, check=2)
         tilewright("inspect", self.package, "--tile", 1472, check=2)
+
+    def test_the_summary_is_the_same_on_every_run(self):
+        first = json.loads(tilewright("inspect", self.package, "--json", "-", check=0).stdout)["compile"]
+        self.assertEqual(first["model"]["name"], MODEL)
+        for host_figure in ("seconds", "host_peak_rss_bytes", "package"):
+            self.assertNotIn(host_figure, first)
+
+
+class Interrupted(TempDir):
+    def test_nothing_is_left_whenever_it_comes(self):
+        target = self.folder / "p.ipuexe"
+        for signal_number in (signal.SIGINT, signal.SIGTERM):
+            child = subprocess.Popen([BIN / "tilewright", "compile", MODEL, "--layers", "1", "-o", target],
+                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(0.3)
+            child.send_signal(signal_number)
+            self.assertEqual(child.wait(timeout=60), 130)
+            self.assertEqual(os.listdir(self.folder), [])
 
 
 class Outputs(TempDir):

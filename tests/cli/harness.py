@@ -12,14 +12,27 @@ PHOTOS = SOURCE / "photos"
 SMALL = ["--small", "--tiles", "64", "--progress", "never"]
 
 
-def tilewright(*arguments, check=None, timeout=900, **kwargs):
+def program(name, *arguments, check=None, timeout=900, **kwargs):
     """Result of one run; `check` is the exit code that it must have."""
-    done = subprocess.run([BIN / "tilewright", *map(str, arguments)], capture_output=True, text=True,
-                          timeout=timeout, **kwargs)
+    done = subprocess.run([BIN / name, *map(str, arguments)], capture_output=True, text=True, timeout=timeout,
+                          **kwargs)
     if check is not None and done.returncode != check:
         raise AssertionError(f"exit {done.returncode}, expected {check}\n{' '.join(map(str, arguments))}\n"
                              f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
     return done
+
+
+def tilewright(*arguments, **kwargs):
+    return program("tilewright", *arguments, **kwargs)
+
+
+def ipu_e2e(*arguments, **kwargs):
+    return program("ipu-e2e-test", *arguments, **kwargs)
+
+
+def values(text):
+    """The key=value pairs of result lines; of equal keys the last."""
+    return dict(word.split("=", 1) for word in text.split() if "=" in word)
 
 
 def result(*arguments, check=0, **kwargs):

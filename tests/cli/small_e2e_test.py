@@ -29,6 +29,15 @@ class SmallModels(unittest.TestCase):
                 self.assertTrue(run["exact_match"])
                 self.assertEqual([c["same_as_call"] for c in run["calls"]], [None, None, 0])
 
+    def test_twenty_calls_with_changing_images(self):
+        photos = sorted(p for p in PHOTOS.iterdir() if p.suffix in (".png", ".jpg"))[:4]
+        order = [0, 1, 0, 2, 3, 3, 1, 2, 0, 0, 1, 3, 2, 2, 1, 0, 3, 1, 2, 0]
+        images = [x for i in order for x in ("--image", photos[i])]
+        run = result("e2e", MODELS[0], *SMALL, "--layers", 2, "--calls", 20, "--cosine-threshold", "0.97", *images)["run"]
+        self.assertTrue(run["pass"])
+        first = [order.index(i) for i in order]
+        self.assertEqual([c["same_as_call"] for c in run["calls"]], [None if f == c else f for c, f in enumerate(first)])
+
     def test_repeat_of_three_layers(self):
         for model in MODELS:
             for batch in (1, 3):
