@@ -94,6 +94,60 @@ Local softmax_step(Draft& draft, TensorId scores, TensorId weights, TensorId sta
                                                                                                : softmax;
 }
 
+constexpr ElementOrder kLeft{.kind = Order::AmpLeft}, kRight{.kind = Order::AmpRight};
+
+// Statistics of a key block: [2, S, R] F32 beside the query rows.
+TensorId add_state(Draft& draft, const std::string& name, const Shape3& s) {
+  TensorType type{.shape = {2, s.streams, s.queries}, .encoding = {tensor::Precision::F32, 0}, .layout = {}};
+  type.layout.tiling.tile_count = s.streams * s.parts;
+  type.layout.tiling.axes = {axis_tiling(1, s.streams, 1), axis_tiling(2, s.parts, s.streams)};
+  return draft.add(name, std::move(type), Role::Scratch);
+}
+
+// Unnormalised probabilities of one key block and their PV product. `suffix` tells blocks apart.
+struct Block {
+  TensorId pv, state;
+};
+Block emit_block(Draft& draft, const std::string& suffix, TensorId q_left, const Held& k, const Held& v,
+                 const Shape3& s, float scale) {
+  const std::uint32_t padded_keys = up(s.keys, kKeyBlock), values = v.shape[2];
+  const TensorId keys = pack_and_broadcast(draft, "k" + suffix, k, s, kRight, kRight);
+  TensorType score_type = query_type(s, s.keys, kKeyBlock, kLeft);
+  TensorType weight_type = score_type;
+  score_type.layout.memory = MemoryClass::Interleaved;
+  const TensorId scores = draft.add("scores" + suffix, score_type, Role::Scratch);
+  draft.step(Product{.left = q_left, .right = keys, .out = scores, .right_transposed = true});
+  const TensorId weights = draft.add("weights" + suffix, weight_type, Role::Operand);
+  const TensorId state = add_state(draft, "state" + suffix, s);
+  draft.local(softmax_step(draft, scores, weights, state, scale, s.keys));
+
+  // Values arrive after the keys are dead, so that only one of the two is resident.
+  const ElementOrder block{.kind = Order::BlockMajor, .row_block = kKeyBlock, .col_block = 16};
+  const ElementOrder complete{.kind = Order::BlockMajor, .row_block = padded_keys, .col_block = 16};
+  const TensorId v_right = pack_and_broadcast(draft, "v" + suffix, v, s, block, complete);
+  TensorType pv_type = query_type(s, values, kMicro, kLeft);
+  pv_type.layout.memory = MemoryClass::Interleaved;
+  const TensorId pv = draft.add("pv" + suffix, pv_type, Role::Scratch);
+  draft.step(Product{.left = weights, .right = v_right, .out = pv});
+  return {pv, state};
+}
+
+// Rows [start, start + length) of a value's key axis.
+Held key_rows(const Held& x, std::uint32_t start, std::uint32_t length) {
+  Held rows = x;
+  rows.view = tensor::compose(x.view, tensor::slice_map(3, 1, start));
+  rows.shape[1] = length;
+  return rows;
+}
+
+// The running F32 accumulator: width + 2 columns, the last two hold maximum and denominator
+// (compiler.md 3.5).
+TensorId add_accumulator(Draft& draft, const std::string& name, const Shape3& s, std::uint32_t values) {
+  TensorType type = query_type(s, values + 2, kMicro, {});
+  type.encoding = {tensor::Precision::F32, 0};
+  return draft.add(name, std::move(type), Role::Scratch);
+}
+
 }  // namespace
 
 TensorId emit_attention(Draft& draft, const Held& q, const Held& k, const Held& v, float scale) {
@@ -104,40 +158,31 @@ TensorId emit_attention(Draft& draft, const Held& q, const Held& k, const Held& 
                             s.streams, draft.tiles()));
   }
   s.parts = std::min(s.queries, draft.tiles() / s.streams);
-  const std::uint32_t padded_keys = up(s.keys, kKeyBlock), values = v.shape[2];
-  const ElementOrder left{.kind = Order::AmpLeft}, right{.kind = Order::AmpRight};
-
+  const std::uint32_t values = v.shape[2], all_keys = s.keys;
   const TensorId q_rows =
       gather(draft, "q.rows", q, query_type(s, q.shape[2], kMicro, {}), draft.all_tiles(), Role::Scratch);
-  const TensorId q_left = draft.add("q", query_type(s, q.shape[2], kMicro, left), Role::Operand);
+  const TensorId q_left = draft.add("q", query_type(s, q.shape[2], kMicro, kLeft), Role::Operand);
   draft.local({.kind = LocalKind::Reorder, .inputs = {q_rows}, .outputs = {q_left}});
-  const TensorId keys = pack_and_broadcast(draft, "k", k, s, right, right);
 
-  TensorType score_type = query_type(s, s.keys, kKeyBlock, left);
-  TensorType weight_type = score_type;
-  score_type.layout.memory = MemoryClass::Interleaved;
-  const TensorId scores = draft.add("scores", score_type, Role::Scratch);
-  draft.step(Product{.left = q_left, .right = keys, .out = scores, .right_transposed = true});
-
-  const TensorId weights = draft.add("weights", weight_type, Role::Operand);
-  TensorType state_type{
-      .shape = {2, s.streams, s.queries}, .encoding = {tensor::Precision::F32, 0}, .layout = {}};
-  state_type.layout.tiling.tile_count = s.streams * s.parts;
-  state_type.layout.tiling.axes = {axis_tiling(1, s.streams, 1), axis_tiling(2, s.parts, s.streams)};
-  const TensorId state = draft.add("state", state_type, Role::Scratch);
-  draft.local(softmax_step(draft, scores, weights, state, scale, s.keys));
-
-  // Values arrive after the keys are dead, so that only one of the two is resident.
-  const ElementOrder block{.kind = Order::BlockMajor, .row_block = kKeyBlock, .col_block = 16};
-  const ElementOrder complete{.kind = Order::BlockMajor, .row_block = padded_keys, .col_block = 16};
-  const TensorId v_right = pack_and_broadcast(draft, "v", v, s, block, complete);
-  TensorType pv_type = query_type(s, values, kMicro, left);
-  pv_type.layout.memory = MemoryClass::Interleaved;
-  const TensorId pv = draft.add("pv", pv_type, Role::Scratch);
-  draft.step(Product{.left = weights, .right = v_right, .out = pv});
-  const TensorId out = draft.add("result", query_type(s, values, kMicro, {}), Role::Activation);
-  draft.local({.kind = LocalKind::Merge, .inputs = {pv, state}, .outputs = {out}});
-  return out;
+  // Streaming takes 64 keys at a time and merges online; materialised has one block.
+  const std::uint32_t step = draft.options.attention == Attention::Streaming ? kKeyBlock : all_keys;
+  TensorId accumulator;
+  for (std::uint32_t start = 0; start < all_keys; start += step) {
+    const std::string suffix = step < all_keys ? std::to_string(start / step) : "";
+    s.keys = std::min(step, all_keys - start);
+    const bool initial = start == 0, final = start + step >= all_keys;
+    const Block block =
+        emit_block(draft, suffix, q_left, key_rows(k, start, s.keys), key_rows(v, start, s.keys), s, scale);
+    const TensorId out = final ? draft.add("result", query_type(s, values, kMicro, {}), Role::Activation)
+                               : add_accumulator(draft, "accumulator" + suffix, s, values);
+    Local merge{.kind = LocalKind::Merge, .inputs = {block.pv, block.state}, .outputs = {out}};
+    if (!initial) merge.inputs.push_back(accumulator);
+    merge.initial = initial;
+    merge.final = final;
+    draft.local(std::move(merge));
+    accumulator = out;
+  }
+  return accumulator;
 }
 
 }  // namespace tw::plan

@@ -1,4 +1,5 @@
-// Materialised attention (compiler.md 3.5): one key block. Internal to plan/.
+// Attention (compiler.md 3.5), materialised (one key block) or streaming (64 keys at a time with an explicit
+// online-softmax accumulator), as the options say. Internal to plan/.
 #pragma once
 #include "plan/convert.h"
 

@@ -259,6 +259,7 @@ class Verifier {
   void check(const Local& local);
   void same_rectangles(TensorId a, TensorId b, bool physical);
   void whole_rows(TensorId id);
+  void merge(const Local& local);
 
   const Plan& plan_;
   Layouts layouts_;
@@ -269,6 +270,26 @@ class Verifier {
   std::set<std::uint32_t> ragged_;  // tensors whose padding was never written
   std::map<std::uint32_t, int> produced_, consumed_;
 };
+
+// One block gives F16 rows; an online merge keeps an F32 accumulator of width + 2 (compiler.md 3.5).
+void Verifier::merge(const Local& local) {
+  if (local.inputs.size() != (local.initial ? 2U : 3U) || local.outputs.size() != 1) {
+    expect(false, "merge has a wrong number of operands");
+    return;
+  }
+  const TensorId pv = local.inputs[0], out = local.outputs[0];
+  expect(type(pv).layout.order.kind == Order::AmpLeft && type(out).layout.order.kind == Order::Row,
+         "merge makes rows of panels");
+  if (local.final) same_rectangles(pv, out, true);
+  const std::uint32_t width = type(pv).shape.back();
+  auto accumulator = [&](TensorId id) {
+    expect(type(id).shape.back() == width + 2 && type(id).encoding.precision == Precision::F32,
+           name(id) + " has no room for the running maximum and denominator");
+    expect(same_owners(pv, id), name(id) + " stands on other owners");
+  };
+  if (!local.final) accumulator(out);
+  if (!local.initial) accumulator(local.inputs[2]);
+}
 
 void Verifier::same_rectangles(TensorId a, TensorId b, bool physical) {
   if (type(a).shape != type(b).shape || !same_owners(a, b)) {
@@ -373,10 +394,7 @@ void Verifier::check(const Local& local) {
       expect(local.scale > 0, "softmax without a scale");
       return;
     case LocalKind::Merge:
-      if (!inputs(2, 1)) return;
-      same_rectangles(local.inputs[0], out, true);
-      expect(order(local.inputs[0]) == Order::AmpLeft && order(out) == Order::Row,
-             "merge makes rows of panels");
+      merge(local);
       return;
   }
 }
