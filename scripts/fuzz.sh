@@ -13,7 +13,7 @@ for source in fuzz/*_fuzz.cpp; do
   corpus=build/fuzz/corpus/$name
   mkdir -p "$corpus"
   echo "$name: $minutes minutes"
-  if ! "build/fuzz/bin/$name" -max_total_time=$((minutes * 60)) -timeout=60 -rss_limit_mb=4096 \
+  if ! "build/fuzz/bin/$name" -max_total_time=$((minutes * 60)) -timeout=60 -rss_limit_mb=4096 -len_control=10 \
     -artifact_prefix="build/fuzz/corpus/$name-" "$corpus" >"build/fuzz/$name.log" 2>&1; then
     echo "$name: FAILED, see build/fuzz/$name.log"
     failed=1
