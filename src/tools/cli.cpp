@@ -178,6 +178,9 @@ std::optional<Invocation> parse(int argc, const char* const* argv) {
     sub->add_option("package", i.package, "FILE.ipuexe")->required();
   inspect->add_option("--tile", i.inspect_tile, "physical tile to disassemble")->check(CLI::Range(0U, 1471U));
   inspect->add_option("--phase", i.inspect_phase, "exchange phase of that tile");
+  if (argc > 1 && argv[1][0] != '-' &&
+      app.get_subcommands([&](CLI::App* s) { return s->check_name(argv[1]); }).empty())
+    throw Error(ErrorKind::Usage, std::string("unknown command \"") + argv[1] + "\" (see tilewright --help)");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
