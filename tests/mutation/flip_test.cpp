@@ -272,13 +272,26 @@ class Campaign {
       const auto i = isa::decode(w, has_next ? words.at(f.word.address + 4) : 0);
       return code && !f.word.second && i ? isa::disassemble(*i) : fmt::format("{:08x}", w);
     };
-    const bool rewritten = Survey(package_, f.word.tile).rewritten(f.word.address);
     return fmt::format("{} tile {} {:#x} bit {}: {} -> {}{}", name_of(f.word.pool), f.word.tile,
-                       f.word.address, f.bit, text(before), text(after),
-                       rewritten ? " (a patch rewrites it before use)" : "");
+                       f.word.address, f.bit, text(before), text(after), context(f));
   }
 
  private:
+  // What may explain that a flip has no effect.
+  std::string context(const Flip& f) const {
+    const TileWords words(package_.image, f.word.tile);
+    if (f.word.pool == Pool::Row) {
+      if (Survey(package_, f.word.tile).rewritten(f.word.address)) return " (a patch rewrites it before use)";
+      return words.at(f.word.address + 4) == isa::kReturnWord ? " (the row's last)" : "";
+    }
+    if (f.word.pool != Pool::Program) return "";
+    for (std::uint32_t a = f.word.address; words.segment(a) != nullptr; a += 4) {
+      const auto i = isa::decode(words.at(a));
+      if (!i || i->op == isa::Op::Call) break;
+      if (i->op == isa::Op::Sans) return " (the tile takes no part in the phase)";
+    }
+    return "";
+  }
   Run run(const package::Package& p) const {
     sim::Options options;
     options.threads = 1;
