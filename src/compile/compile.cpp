@@ -155,7 +155,9 @@ void memory_figures(const Device& device, const tile::Program& program, const Pl
       (r.cls == place::Class::Interleaved ? report.peak_interleaved_bytes : report.peak_standard_bytes) +=
           r.bytes;
     }
-    for (const place::Range& r : p.free) report.budget_bytes += r.end - r.begin;
+    for (const auto* ranges : {&p.free, &p.aperture}) {
+      for (const place::Range& r : *ranges) report.budget_bytes += r.end - r.begin;
+    }
   }
   report.reserve_bytes = emit::row_base(device, code) + rows - device.code_base;
   report.peak_total_bytes = report.peak_tensor_bytes + report.reserve_bytes;

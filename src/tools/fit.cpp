@@ -141,7 +141,8 @@ FitBound fit_bound(const Device& device, const model::Model& model, const Recipe
   largest_product(g, g.ops, operand_bytes, bound);
   const std::uint64_t total = bound.parameter_bytes + bound.product_bytes;
   bound.bytes_per_tile = (total + recipe.tiles - 1) / recipe.tiles;
-  bound.available_bytes = device.loader_end - device.data_base - 2 * device.element_bytes;
+  bound.available_bytes = device.loader_end - device.data_base - 2 * device.element_bytes +
+                          device.aperture_end - device.aperture_begin;
   return bound;
 }
 

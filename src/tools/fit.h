@@ -23,8 +23,9 @@ std::vector<std::uint32_t> parse_batches(const std::string& text);
 struct FitBound {
   std::uint64_t parameter_bytes = 0, product_bytes = 0;  // over all tiles, without padding
   std::string product;                                   // operation of product_bytes
-  std::uint64_t bytes_per_tile = 0;   // mean over the tiles, rounded up; the busiest holds more
-  std::uint64_t available_bytes = 0;  // per tile: one element each of code and rows taken off
+  std::uint64_t bytes_per_tile = 0;  // mean over the tiles, rounded up; the busiest holds more
+  std::uint64_t available_bytes =
+      0;  // per tile: with the host aperture, without one element each of code and rows
   bool exceeded() const { return bytes_per_tile > available_bytes; }
 };
 FitBound fit_bound(const Device& device, const model::Model& model, const Recipe& recipe);
