@@ -89,7 +89,7 @@ void legal_problem(Bytes& in) {
     exchange::Transfer t;
     const std::uint32_t source = in.take(1) % tiles, kind = in.take(1);
     t.source = PhysId(tile[source]);
-    t.words = 1 + (kind % 8 == 0 ? in.take(2) % 5000 : in.take(1) % 140);
+    t.words = 1 + (kind % 64 == 0 ? in.take(2) % 5000 : in.take(1) % 140);
     t.source_stride = kind % 3 == 0 && p.iterations > 1 ? 4 * (1 + in.take(1) % 64) : 0;
     t.source_address = send[source];
     const std::uint32_t span = 4 * t.words + t.source_stride * (p.iterations - 1);
