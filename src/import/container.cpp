@@ -82,8 +82,11 @@ std::string pnm_problem(Bytes file) {
   const std::uint64_t width = pnm_number(file, at), height = pnm_number(file, at),
                       maximum = pnm_number(file, at);
   if (width == 0 || height == 0 || maximum == 0) return "the PNM header is incomplete";
-  const std::uint64_t sample = maximum > 255 ? 2 : 1, channels = file[1] == '6' ? 3 : 1;
-  return at + 1 + width * height * channels * sample > file.size() ? "the PNM file is truncated" : "";
+  // The decoder overruns its buffer on 16-bit samples and its integers on long numbers.
+  if (maximum > 255) return "PNM files with more than 8 bits per sample are not supported";
+  if (width > 65535 || height > 65535) return "the PNM image is larger than 65,535 pixels on a side";
+  const std::uint64_t channels = file[1] == '6' ? 3 : 1;
+  return at + 1 + width * height * channels > file.size() ? "the PNM file is truncated" : "";
 }
 
 }  // namespace

@@ -55,12 +55,13 @@ Image load_image(const std::filesystem::path& file) {
   const auto bytes = read(file);
   const auto length = static_cast<int>(bytes.size());
   int width = 0, height = 0, channels = 0;
+  // Before the decoder reads a single header field: it trusts some of them.
+  if (const std::string problem = container_problem(bytes); !problem.empty()) refuse(file, problem);
   if (stbi_info_from_memory(bytes.data(), length, &width, &height, &channels) == 0)
     refuse(file, fmt::format("is not a readable image ({})", stbi_failure_reason()));
   if (width <= 0 || height <= 0) refuse(file, "is an image without pixels");
   if (static_cast<std::uint64_t>(width) * static_cast<std::uint64_t>(height) > kMaxPixels)
     refuse(file, fmt::format("{} x {} pixels are more than the limit of {}", width, height, kMaxPixels));
-  if (const std::string problem = container_problem(bytes); !problem.empty()) refuse(file, problem);
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(
       stbi_load_from_memory(bytes.data(), length, &width, &height, &channels, 3), stbi_image_free);
   if (!pixels) refuse(file, fmt::format("cannot be decoded ({})", stbi_failure_reason()));

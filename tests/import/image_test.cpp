@@ -98,7 +98,11 @@ TEST(Load, RefusesWhatIsNoImage) {
 TEST(Load, RefusesCmyk) { EXPECT_THAT(refusal(kCmyk), HasSubstr("CMYK")); }
 
 TEST(Load, RefusesOversizedImagesBeforeDecodingThem) {
-  EXPECT_THAT(refusal(text("P6 20000 10000 255\nabcdef")), HasSubstr("pixels are more than"));
+  EXPECT_THAT(refusal(text("P6 20000 10000 255\nabcdef")), HasSubstr("truncated"));
+  // Headers that the decoder would believe: 16-bit samples, numbers beyond its integers.
+  EXPECT_THAT(refusal(text("P5 2 1 65535\nabcdef")), HasSubstr("8 bits"));
+  EXPECT_THAT(refusal(text("P6 6 3 250000000000001\nabcdef")), HasSubstr("8 bits"));
+  EXPECT_THAT(refusal(text("P6 99999 1 255\nabcdef")), HasSubstr("65,535"));
 }
 
 // Every proper prefix of every file is refused: no half image may pass as a whole one.
