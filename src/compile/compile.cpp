@@ -15,6 +15,7 @@
 #include "place/place.h"
 #include "target/topology.h"
 #include "tile/problems.h"
+#include "tile/relay.h"
 
 namespace tw::compile {
 namespace {
@@ -50,14 +51,19 @@ void guard_fragments(const tile::Program& program, const Options& options, std::
                   most - count.begin(), grouped(*most), grouped(options.fragment_limit)));
 }
 
-// Row bytes per tile before anything has an address: buffers stand one behind the other (compiler.md 6.1).
-std::uint32_t estimated_row_bytes(const Device& device, const tile::Program& program) {
+// Addresses before placement: the buffers of a tile stand one behind the other (compiler.md 6.1).
+tile::Addresses provisional_addresses(const Device& device, const tile::Program& program) {
   tile::Addresses fake;
-  std::vector<std::uint32_t> next(device.tiles, 0);
+  std::vector<std::uint32_t> next(device.tiles, device.memory_base);
   for (const tile::Buffer& b : program.buffers) {
     fake.of.push_back(next[b.tile.value]);
     next[b.tile.value] += up(b.stride() * b.members + b.tail, 8U) + 8;
   }
+  return fake;
+}
+
+std::uint32_t estimated_row_bytes(const Device& device, const tile::Program& program) {
+  const tile::Addresses fake = provisional_addresses(device, program);
   std::vector<std::uint32_t> total(device.tiles, 8);
   for (const tile::Phase& phase : program.phases) {
     const auto bytes =
@@ -65,6 +71,40 @@ std::uint32_t estimated_row_bytes(const Device& device, const tile::Program& pro
     for (std::size_t t = 0; t < total.size(); ++t) total[t] += bytes[t];
   }
   return *std::max_element(total.begin(), total.end());
+}
+
+// One phase alone on an address space of its own: its buffers packed upward per tile, for pricing relays.
+tile::PhasePrice phase_price(const Device& device, const tile::Program& program, const tile::Phase& phase,
+                             const Options& options) {
+  tile::Addresses fake;
+  fake.of.assign(program.buffers.size(), 0);
+  std::vector<std::uint32_t> next(device.tiles, device.memory_base);
+  auto visit = [&](BufferId id) {
+    const tile::Buffer& b = program.buffers[id.value];
+    if (fake.of[id.value] != 0) return;
+    fake.of[id.value] = next[b.tile.value];
+    next[b.tile.value] +=
+        up(b.stride() * b.members, device.element_bytes);  // sources and targets in other elements
+  };
+  for (const tile::Transfer& t : phase.transfers) visit(t.source);
+  for (const tile::Receiver& r : phase.receivers) visit(r.buffer);
+  const auto rows = exchange::encode(
+      device,
+      exchange::schedule(device, tile::exchange_problem(program, phase, fake), {options.stream_words}));
+  tile::PhasePrice price;
+  price.cycles = rows.horizon;
+  price.row_bytes.assign(device.tiles, 0);
+  for (const exchange::Row& row : rows.rows)
+    price.row_bytes[topology::logical(row.tile).value] = static_cast<std::uint32_t>(4 * row.words.size());
+  return price;
+}
+
+void add_relays(const Device& device, tile::Program& program, const Options& options, Report& report) {
+  if (!options.relays) return;
+  report.relay_phases =
+      tile::insert_relays(program, options.plan.tiles, [&](const tile::Program& p, const tile::Phase& phase) {
+        return phase_price(device, p, phase, options);
+      }).phases;
 }
 
 struct Placed {
@@ -245,6 +285,7 @@ Result compile(const Device& device, const graph::Graph& graph, const Options& o
 
   progress.stage("lower");
   out.program = tile::lower(out.plan, {options.checkpoints}, options.threads);
+  add_relays(device, out.program, options, report);
   // Judged after placement, which has the exact message for operands that are larger than a tile.
   const std::vector<std::string> findings = tile::verify(out.program);
   guard_fragments(out.program, options, device.tiles, report);

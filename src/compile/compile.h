@@ -19,6 +19,7 @@ struct Options {
   plan::Options plan;
   std::uint32_t table_budget = 81920, fragment_limit = 16384;
   std::uint32_t stream_words = 1024;
+  bool relays = true;        // relay gathers where the scheduler says that they pay (compiler.md 10)
   bool checkpoints = false;  // diagnostic package: a trap after every completed operation
   bool check_rows = false;   // run exchange::check on every phase (debug, tests)
   bool share_rows = false;   // share rows of one shape even when the table fits without (tests)

@@ -10,57 +10,21 @@
 namespace tw::tile {
 namespace {
 
-// Controls of an endpoint (compiler.md 5.5): two per send, two per receive, one more for a new pointer.
-constexpr std::uint64_t kSendControls = 2, kReceiveControls = 2, kPointerControl = 1;
-constexpr std::uint64_t kForwardLatency = 165;  // longest send-to-write latency (hardware.md 2.2)
-constexpr std::uint32_t kLongSendWords = 64;
+// A relay takes at least this many fragments; a destination is shared by at most kMostParts relays, so that
+// gathering one part overlaps forwarding another.
+constexpr std::size_t kFewestFragments = 4, kMostParts = 8;
 
-struct TileCost {
-  std::uint64_t sent = 0, received = 0, controls = 0, row_bytes = 0, scratch = 0;
-  bool relay = false;
-  BufferId last_buffer;
-  std::uint32_t last_end = 0;
-  std::uint64_t cycles() const {
-    const std::uint64_t payload = relay ? sent + received : std::max(sent, received);
-    return std::max(payload, controls);
-  }
-};
+std::uint64_t fragments_of(const Phase& phase) {
+  std::uint64_t count = 0;
+  for (const Transfer& t : phase.transfers) count += 1 + t.receiver_count;
+  return count;
+}
 
-struct PhaseCost {
-  std::uint64_t cycles = 0, bytes = 0, fragments = 0;
-};
-
-// Endpoint costs of a phase by tile, the cost model of the acceptance test.
-PhaseCost cost_of(const Program& program, const Phase& phase, const std::vector<std::uint64_t>& scratch) {
-  std::map<std::uint32_t, TileCost> tiles;
-  for (const Transfer& t : phase.transfers) {
-    TileCost& s = tiles[program.buffers[t.source.value].tile.value];
-    s.sent += t.words;
-    s.controls += kSendControls;
-    s.row_bytes += t.words > kLongSendWords ? 12 : 8;
-    for (std::uint32_t r = 0; r < t.receiver_count; ++r) {
-      const Receiver& to = phase.receivers[t.first_receiver + r];
-      TileCost& d = tiles[program.buffers[to.buffer.value].tile.value];
-      const bool follows = d.last_buffer == to.buffer && d.last_end == to.offset;
-      d.received += t.words;
-      d.controls += kReceiveControls + (follows ? 0 : kPointerControl);
-      d.row_bytes += follows ? 8 : 12;
-      d.last_buffer = to.buffer;
-      d.last_end = to.offset + 4 * t.words;
-    }
-  }
-  PhaseCost cost;
-  for (std::uint32_t t = 0; t < scratch.size(); ++t) {
-    if (scratch[t] == 0) continue;
-    tiles[t].scratch = scratch[t];
-    tiles[t].relay = true;
-  }
-  for (const auto& [tile, c] : tiles) {
-    cost.cycles = std::max(cost.cycles, c.cycles());
-    cost.bytes = std::max(cost.bytes, up(c.row_bytes + 8, std::uint64_t{8}) + c.scratch);
-  }
-  for (const Transfer& t : phase.transfers) cost.fragments += 1 + t.receiver_count;
-  return cost;
+std::uint64_t largest(const PhasePrice& price, const std::vector<std::uint64_t>& scratch) {
+  std::uint64_t most = 0;
+  for (std::size_t t = 0; t < price.row_bytes.size(); ++t)
+    most = std::max(most, price.row_bytes[t] + (t < scratch.size() ? scratch[t] : 0));
+  return most;
 }
 
 // Transfers that go to the same buffers, each to the same offset of all of them.
@@ -101,12 +65,28 @@ struct Piece {
   std::uint32_t begin = 0, end = 0;      // bytes in the destination buffers
 };
 
-std::vector<Piece> pieces_of(const Phase& phase, const std::vector<Group>& groups) {
+// Cuts a contiguous piece in parts of about equal fragment counts.
+void cut(const Phase& phase, const Piece& whole, std::size_t parts, std::vector<Piece>& out) {
+  parts =
+      std::clamp<std::size_t>(parts, 1, std::max<std::size_t>(1, whole.transfers.size() / kFewestFragments));
+  for (std::size_t p = 0; p < parts; ++p) {
+    const std::size_t begin = whole.transfers.size() * p / parts,
+                      end = whole.transfers.size() * (p + 1) / parts;
+    Piece piece{whole.group, {whole.transfers.begin() + begin, whole.transfers.begin() + end}, 0, 0};
+    const Transfer &first = phase.transfers[piece.transfers.front()],
+                   &last = phase.transfers[piece.transfers.back()];
+    piece.begin = phase.receivers[first.first_receiver].offset;
+    piece.end = phase.receivers[last.first_receiver].offset + 4 * last.words;
+    out.push_back(std::move(piece));
+  }
+}
+
+std::vector<Piece> contiguous_pieces(const Phase& phase, const std::vector<Group>& groups) {
   std::vector<Piece> pieces;
   for (const Group& g : groups) {
     Piece piece;
     auto close = [&] {
-      if (piece.transfers.size() > 1) pieces.push_back(piece);
+      if (piece.transfers.size() >= kFewestFragments) pieces.push_back(piece);
       piece = {};
     };
     for (const std::uint32_t i : g.transfers) {
@@ -119,6 +99,15 @@ std::vector<Piece> pieces_of(const Phase& phase, const std::vector<Group>& group
     }
     close();
   }
+  return pieces;
+}
+
+std::vector<Piece> pieces_of(const Phase& phase, const std::vector<Group>& groups, std::uint32_t tiles) {
+  const std::vector<Piece> whole = contiguous_pieces(phase, groups);
+  if (whole.empty()) return {};
+  const std::size_t parts = std::clamp<std::size_t>(tiles / whole.size(), 1, kMostParts);
+  std::vector<Piece> pieces;
+  for (const Piece& piece : whole) cut(phase, piece, parts, pieces);
   return pieces;
 }
 
@@ -154,7 +143,7 @@ Rewrite with_relays(const Program& program, const Phase& phase, std::uint32_t ti
   Rewrite out;
   out.scratch.assign(tiles, 0);
   const std::vector<Group> groups = groups_of(phase);
-  const std::vector<Piece> pieces = pieces_of(phase, groups);
+  const std::vector<Piece> pieces = pieces_of(phase, groups, tiles);
   std::vector<bool> taken(tiles, false), moved(phase.transfers.size(), false);
   Phase relayed;
   std::vector<Transfer> forwards;
@@ -207,7 +196,7 @@ Rewrite with_relays(const Program& program, const Phase& phase, std::uint32_t ti
 
 }  // namespace
 
-RelayReport insert_relays(Program& program, std::uint32_t tiles) {
+RelayReport insert_relays(Program& program, std::uint32_t tiles, const PhaseJudge& judge) {
   RelayReport report;
   for (std::uint32_t s = 0; s < program.steps.size(); ++s) {
     if (program.steps[s].kind != StepKind::Exchange) continue;
@@ -215,19 +204,18 @@ RelayReport insert_relays(Program& program, std::uint32_t tiles) {
     if (reads_what_it_writes(phase)) continue;
     Rewrite rewrite = with_relays(program, phase, tiles, s + 1);
     if (!rewrite.any) continue;
+    const PhasePrice before = judge(program, phase);
     const std::size_t buffers = program.buffers.size();
-    const PhaseCost before = cost_of(program, phase, {});
     program.buffers.insert(program.buffers.end(), rewrite.staging.begin(), rewrite.staging.end());
-    PhaseCost after = cost_of(program, rewrite.phase, rewrite.scratch);
-    after.cycles += kForwardLatency;
-    if (after.cycles > before.cycles || after.bytes >= before.bytes) {
+    const PhasePrice after = judge(program, rewrite.phase);
+    if (after.cycles > before.cycles || largest(after, rewrite.scratch) >= largest(before, {})) {
       program.buffers.resize(buffers);
       continue;
     }
-    phase = std::move(rewrite.phase);
     ++report.phases;
-    report.fragments_before += before.fragments;
-    report.fragments_after += after.fragments;
+    report.fragments_before += fragments_of(phase);
+    report.fragments_after += fragments_of(rewrite.phase);
+    phase = std::move(rewrite.phase);
   }
   return report;
 }
