@@ -35,7 +35,8 @@ struct ControlContext {
   std::uint32_t row_base = 0;                   // address of the row table
   // Per list of host batches: piece of each tile in each batch, UINT32_MAX when inactive.
   std::vector<std::vector<std::uint32_t>> slots_initialize, slots_inputs, slots_outputs;
-  std::vector<std::uint32_t> arena_slots;  // per tile: its page of the arena, ascending over tiles with any piece
+  std::vector<std::uint32_t>
+      arena_slots;  // per tile: its page of the arena, ascending over tiles with any piece
 };
 // Fills the slot tables of a context.
 void fill_slots(ControlContext& context);

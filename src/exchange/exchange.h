@@ -37,28 +37,29 @@ std::vector<std::string> verify(const Device& device, const Problem& problem);
 
 // A scheduled message: a coalesced or split piece of the problem's transfers with its start.
 struct Message {
-  Transfer transfer;       // receivers index Schedule::receivers
-  std::uint32_t start = 0; // S: local event of the first send on the source
+  Transfer transfer;        // receivers index Schedule::receivers
+  std::uint32_t start = 0;  // S: local event of the first send on the source
 };
 struct Schedule {
-  std::vector<Message> messages;     // dependency-compatible order of the problem
+  std::vector<Message> messages;  // dependency-compatible order of the problem
   std::vector<Receiver> receivers;
   std::uint32_t iterations = 1;
-  std::uint32_t horizon = 0;         // max over tiles, events
-  std::uint32_t bound_words = 0;     // LB: max over tiles of max(words sent, words received)
+  std::uint32_t horizon = 0;      // max over tiles, events
+  std::uint32_t bound_words = 0;  // LB: max over tiles of max(words sent, words received)
 };
 
 struct Options {
-  std::uint32_t stream_words = 1024;  // B(W): chunking unit of the ordering heuristic (hardware.md 6.5); 0: none
+  std::uint32_t stream_words =
+      1024;  // B(W): chunking unit of the ordering heuristic (hardware.md 6.5); 0: none
 };
 // Throws Error{Fragments|...} only for limits; InternalError when verify() would complain.
 Schedule schedule(const Device& device, const Problem& problem, const Options& options = {});
 
 // Where an address stands in a row. value(iteration) = words[word] + iteration * step (mod 2^32).
 struct Site {
-  std::uint32_t word = 0;   // index in Row::words
-  std::uint32_t mask = 0;   // address bits of that word (cleared in the normalised row)
-  std::uint32_t step = 0;   // instruction-word increment per Repeat iteration; 0 = fixed
+  std::uint32_t word = 0;  // index in Row::words
+  std::uint32_t mask = 0;  // address bits of that word (cleared in the normalised row)
+  std::uint32_t step = 0;  // instruction-word increment per Repeat iteration; 0 = fixed
   bool operator==(const Site&) const = default;
 };
 // Row of one tile: instruction words ending in br $m10; must be stored 8-byte aligned. Addresses are absolute
@@ -66,8 +67,8 @@ struct Site {
 struct Row {
   PhysId tile;
   std::vector<std::uint32_t> words;
-  std::vector<Site> sites;    // ascending by word, each word at most once
-  std::uint32_t horizon = 0;  // events
+  std::vector<Site> sites;                // ascending by word, each word at most once
+  std::uint32_t horizon = 0;              // events
   std::uint32_t sends = 0, receives = 0;  // messages (fragments)
   bool operator==(const Row&) const = default;
 };

@@ -25,7 +25,8 @@ struct TileWork {
   std::vector<ReceiveSpan> receives;
 };
 
-// Work of every active tile, ascending by tile; spans ascending in time; no span longer than a message may be.
+// Work of every active tile, ascending by tile; spans ascending in time; no span longer than a message may
+// be.
 std::vector<TileWork> work_by_tile(const Device& device, const Schedule& schedule);
 
 struct RowControl {

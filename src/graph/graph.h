@@ -18,7 +18,17 @@ struct Value {
   Shape shape;
 };
 
-enum class OpKind : std::uint8_t { Gemm, Gelu, LayerNorm, Add, SplitHeads, MergeHeads, Slice, Attention, Repeat };
+enum class OpKind : std::uint8_t {
+  Gemm,
+  Gelu,
+  LayerNorm,
+  Add,
+  SplitHeads,
+  MergeHeads,
+  Slice,
+  Attention,
+  Repeat
+};
 const char* name_of(OpKind kind);
 
 // Attributes of all kinds in one record; only those of the kind are meaningful.
@@ -27,39 +37,39 @@ struct Op {
   std::string path;              // e.g. "vit.encoder.layer.attention.qkv"; unique inside its region
   std::vector<ValueId> inputs;   // Gemm x,w; Gelu x; LayerNorm x,scale,bias; Add a,b; Attention q,k,v
   std::vector<ValueId> results;  // one, but Repeat: one per carried
-  std::uint32_t heads = 0;               // SplitHeads/MergeHeads
+  std::uint32_t heads = 0;       // SplitHeads/MergeHeads
   std::uint32_t axis = 0, start = 0, length = 0;  // Slice
-  float scale = 0;                       // Attention: explicit positive scale
-  float epsilon = 1e-6F;                 // LayerNorm
-  std::uint32_t repeat = 0;              // Repeat: index into Graph::repeats
+  float scale = 0;                                // Attention: explicit positive scale
+  float epsilon = 1e-6F;                          // LayerNorm
+  std::uint32_t repeat = 0;                       // Repeat: index into Graph::repeats
 };
 
 // Repeat: `count` iterations of body. Arguments in the order carried, invariant, iterated.
 struct Repeat {
   std::uint32_t count = 1;
   std::vector<ValueId> carried_in, invariant_in;
-  std::vector<std::uint32_t> iterated;        // sequence indexes
-  std::vector<ValueId> arguments;             // body arguments (kind Argument)
+  std::vector<std::uint32_t> iterated;  // sequence indexes
+  std::vector<ValueId> arguments;       // body arguments (kind Argument)
   std::vector<Op> body;
-  std::vector<ValueId> yields;                // one per carried
+  std::vector<ValueId> yields;  // one per carried
 };
 struct Sequence {
-  std::string name;                           // role, e.g. "vit.encoder.layer{}.mlp.up.weight"
-  std::vector<ValueId> members;               // equal shapes, one per iteration (prefix used)
+  std::string name;              // role, e.g. "vit.encoder.layer{}.mlp.up.weight"
+  std::vector<ValueId> members;  // equal shapes, one per iteration (prefix used)
 };
 
 struct Graph {
-  std::string model;                          // "siglip-so400m", ...
+  std::string model;  // "siglip-so400m", ...
   std::vector<Value> values;
-  std::vector<Op> ops;                        // top level, in order
+  std::vector<Op> ops;  // top level, in order
   std::vector<Repeat> repeats;
   std::vector<Sequence> sequences;
   std::vector<ValueId> outputs;
   const Value& at(ValueId id) const { return values[id.value]; }
 };
 
-// Adds values and operations with shape inference; throws Error{Shape} naming the operation. The region is the
-// top level until begin_repeat, then the body until end_repeat (no nesting).
+// Adds values and operations with shape inference; throws Error{Shape} naming the operation. The region is
+// the top level until begin_repeat, then the body until end_repeat (no nesting).
 class Builder {
  public:
   explicit Builder(std::string model);
@@ -71,12 +81,14 @@ class Builder {
   ValueId add(const std::string& path, ValueId a, ValueId b);
   ValueId split_heads(const std::string& path, ValueId x, std::uint32_t heads);
   ValueId merge_heads(const std::string& path, ValueId x, std::uint32_t heads);
-  ValueId slice(const std::string& path, ValueId x, std::uint32_t axis, std::uint32_t start, std::uint32_t length);
+  ValueId slice(const std::string& path, ValueId x, std::uint32_t axis, std::uint32_t start,
+                std::uint32_t length);
   ValueId attention(const std::string& path, ValueId q, ValueId k, ValueId v, float scale);
   std::uint32_t sequence(const std::string& name, std::vector<ValueId> members);
   // Returns the body arguments: carried, invariant, iterated.
-  std::vector<ValueId> begin_repeat(const std::string& path, std::uint32_t count, std::vector<ValueId> carried,
-                                    std::vector<ValueId> invariant, std::vector<std::uint32_t> iterated);
+  std::vector<ValueId> begin_repeat(const std::string& path, std::uint32_t count,
+                                    std::vector<ValueId> carried, std::vector<ValueId> invariant,
+                                    std::vector<std::uint32_t> iterated);
   std::vector<ValueId> end_repeat(std::vector<ValueId> yields);  // the Repeat's results
   Graph finish(std::vector<ValueId> outputs);
 

@@ -11,8 +11,8 @@
 namespace tw::model {
 
 struct Config {
-  std::string name;            // "siglip-so400m", "pe-core-l14-capacity"
-  std::uint32_t layers = 0;    // 0: full depth (small: 1)
+  std::string name;          // "siglip-so400m", "pe-core-l14-capacity"
+  std::uint32_t layers = 0;  // 0: full depth (small: 1)
   std::uint32_t batch = 1;
   bool small = false;
   std::uint32_t image_size = 0;  // 0: the model's; multiple of 14
@@ -20,15 +20,15 @@ struct Config {
 };
 // What preprocessing needs (models.md B.1, B.2): resize target, used side, kernel.
 struct Vision {
-  std::uint32_t resize = 0;    // resize to resize x resize ...
-  std::uint32_t side = 0;      // ... and use the top-left side x side
-  bool bicubic = true;         // else bilinear; both antialiased as PIL
+  std::uint32_t resize = 0;  // resize to resize x resize ...
+  std::uint32_t side = 0;    // ... and use the top-left side x side
+  bool bicubic = true;       // else bilinear; both antialiased as PIL
   std::uint32_t patch = 14;
-  bool class_row = false;      // first row of the patches tensor is zero
-  std::string input;           // name of the patches tensor
+  bool class_row = false;  // first row of the patches tensor is zero
+  std::string input;       // name of the patches tensor
 };
 struct Model {
-  Config config;               // defaults filled in
+  Config config;  // defaults filled in
   graph::Graph graph;
   Vision vision;
   std::uint64_t parameters = 0;  // elements

@@ -27,8 +27,8 @@ struct TileImage {  // one per physical tile, index = PhysId
   bool operator==(const TileImage&) const = default;
 };
 
-// One piece of a binding: `bytes` at `offset` of the binding's data live at `address` of physical tile `tile`.
-// Replicated data have several slices with the same offset. Offsets and sizes are multiples of 4.
+// One piece of a binding: `bytes` at `offset` of the binding's data live at `address` of physical tile
+// `tile`. Replicated data have several slices with the same offset. Offsets and sizes are multiples of 4.
 struct Slice {
   std::uint32_t tile = 0, address = 0;
   std::uint64_t offset = 0;
@@ -39,25 +39,32 @@ enum class BindingKind : std::uint8_t { Weight, Input, Output };
 struct Binding {
   std::string name;
   BindingKind kind = BindingKind::Input;
-  std::string dtype;  // "f16", "f32", "f8f143"
-  int scale = 0;      // f8f143 only
+  std::string dtype;                 // "f16", "f32", "f8f143"
+  int scale = 0;                     // f8f143 only
   std::vector<std::uint32_t> shape;  // logical
-  std::uint64_t bytes = 0;           // of the packed data (Weight: storage order incl. padding; else row-major)
+  std::uint64_t bytes = 0;  // of the packed data (Weight: storage order incl. padding; else row-major)
   std::vector<Slice> slices;
   bool operator==(const Binding&) const = default;
 };
 
 // Host transfer of one call, cut in batches: in batch b every tile moves at most one piece (<= 4096 B).
-struct HostPiece { std::uint32_t tile = 0, address = 0, bytes = 0; std::uint32_t binding = 0; std::uint64_t offset = 0;
-  bool operator==(const HostPiece&) const = default; };
-struct HostBatch { bool to_device = true; std::vector<HostPiece> pieces;  // ascending tile, at most one per tile
-  bool operator==(const HostBatch&) const = default; };
+struct HostPiece {
+  std::uint32_t tile = 0, address = 0, bytes = 0;
+  std::uint32_t binding = 0;
+  std::uint64_t offset = 0;
+  bool operator==(const HostPiece&) const = default;
+};
+struct HostBatch {
+  bool to_device = true;
+  std::vector<HostPiece> pieces;  // ascending tile, at most one per tile
+  bool operator==(const HostBatch&) const = default;
+};
 
-struct DeviceImage {  // all that the simulator loads
-  std::string target;            // Device::name
+struct DeviceImage {   // all that the simulator loads
+  std::string target;  // Device::name
   std::uint32_t memory_base = 0, memory_end = 0;
   std::vector<std::vector<std::uint8_t>> blobs;  // deduplicated segment data
-  std::vector<TileImage> tiles;  // exactly Device::tiles
+  std::vector<TileImage> tiles;                  // exactly Device::tiles
   std::vector<Binding> bindings;
   std::vector<HostBatch> initialize, inputs, outputs;  // in program order; "run" = inputs then outputs
   std::uint64_t step_limit = 0;  // cycles per call after which a run is stopped (decisions.md 14)
@@ -65,17 +72,23 @@ struct DeviceImage {  // all that the simulator loads
 };
 
 // Names for addresses of one tile class, for faults, inspect and reports; not needed to run.
-struct Symbol { std::uint32_t tile = UINT32_MAX;  // UINT32_MAX: on every tile
-  std::uint32_t address = 0, bytes = 0; std::string name;
-  bool operator==(const Symbol&) const = default; };
-struct TensorPlace { std::string tensor; std::uint32_t tile = 0, address = 0, bytes = 0;  // physical tile
+struct Symbol {
+  std::uint32_t tile = UINT32_MAX;  // UINT32_MAX: on every tile
+  std::uint32_t address = 0, bytes = 0;
+  std::string name;
+  bool operator==(const Symbol&) const = default;
+};
+struct TensorPlace {
+  std::string tensor;
+  std::uint32_t tile = 0, address = 0, bytes = 0;  // physical tile
   std::uint32_t first_step = 0, last_step = 0;
-  bool operator==(const TensorPlace&) const = default; };
+  bool operator==(const TensorPlace&) const = default;
+};
 
-struct Side {  // tools only; the simulator's core never sees it
-  std::string summary_json;   // the `compile` object of cli.md
-  std::string recipe_json;    // everything needed to build the same plan again (model, options, seed)
-  std::string plan_text;      // printed plan
+struct Side {                // tools only; the simulator's core never sees it
+  std::string summary_json;  // the `compile` object of cli.md
+  std::string recipe_json;   // everything needed to build the same plan again (model, options, seed)
+  std::string plan_text;     // printed plan
   std::vector<Symbol> symbols;
   std::vector<TensorPlace> tensors;
   std::vector<std::string> step_names;  // operation path of each program step
@@ -104,8 +117,11 @@ Package from_bytes(std::vector<std::uint8_t> bytes, const std::string& name_for_
 // For tools and mutation tests: where the payload sections of a file are, and the same file with all hashes
 // made good again after bytes of sections were changed. Both accept damaged files (what is out of bounds is
 // left out).
-struct SectionInfo { std::string name; std::uint64_t offset = 0, bytes = 0;  // "metadata", "blob 3", "weights 0"
-  bool operator==(const SectionInfo&) const = default; };
+struct SectionInfo {
+  std::string name;
+  std::uint64_t offset = 0, bytes = 0;  // "metadata", "blob 3", "weights 0"
+  bool operator==(const SectionInfo&) const = default;
+};
 std::vector<SectionInfo> sections(std::span<const std::uint8_t> file);
 std::vector<std::uint8_t> rehash(std::vector<std::uint8_t> file);
 

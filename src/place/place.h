@@ -15,17 +15,20 @@ enum class Class : std::uint8_t { Standard, Interleaved };
 
 inline constexpr std::uint32_t kForever = UINT32_MAX;  // lives to the end of the program
 
-struct Range { std::uint32_t begin = 0, end = 0; bool operator==(const Range&) const = default; };
+struct Range {
+  std::uint32_t begin = 0, end = 0;
+  bool operator==(const Range&) const = default;
+};
 
 struct Request {
-  std::uint32_t bytes = 0;       // access tail included
-  std::uint32_t alignment = 4;   // power of two
-  Class cls = Class::Standard;   // Interleaved: region 1 only
+  std::uint32_t bytes = 0;                   // access tail included
+  std::uint32_t alignment = 4;               // power of two
+  Class cls = Class::Standard;               // Interleaved: region 1 only
   std::uint32_t first = 0, last = kForever;  // both inclusive; 0 = present at upload
 };
 
 struct Problem {
-  std::vector<Range> free;      // bytes that may be used, ascending, disjoint; no range crosses interleaved_base
+  std::vector<Range> free;  // bytes that may be used, ascending, disjoint; no range crosses interleaved_base
   std::vector<Range> aperture;  // usable only by Standard requests with first > 0 and last < kForever (8.3)
   std::vector<Request> requests;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> separate;  // must not share a contention element (8.1)
@@ -33,7 +36,8 @@ struct Problem {
 
 struct Placement {
   std::vector<std::uint32_t> address;  // one per request
-  std::uint64_t peak_live_bytes = 0;   // max over steps of the bytes of live requests, as placed (alignment in)
+  std::uint64_t peak_live_bytes =
+      0;  // max over steps of the bytes of live requests, as placed (alignment in)
   std::uint32_t peak_step = 0;
 };
 
@@ -44,15 +48,16 @@ struct NoFit {
   std::uint32_t request = 0, step = 0;  // failing request; Capacity: step of the largest excess
   Class cls = Class::Standard;          // class whose bound or range is exceeded
   std::uint64_t needed = 0, available = 0, missing = 0, largest_hole = 0;
-  std::vector<std::uint32_t> live;      // requests alive at `step`, largest first (Capacity: those that count)
+  std::vector<std::uint32_t> live;  // requests alive at `step`, largest first (Capacity: those that count)
 };
 
 using Result = std::variant<Placement, NoFit>;
 
-// Proofs first (Capacity, then Contiguity). Then greedy in lifetime order, size order, long-lived first; these
-// orders repaired (what found no place moves to the front, at most 256 rounds each and 60,000 placements); then
-// the bounded address search of compiler.md 8.5 (4,096 nodes, 2,000,000 filter operations). Deterministic.
-// InternalError: alignment no power of two, first > last, or a separation pair that names no two requests.
+// Proofs first (Capacity, then Contiguity). Then greedy in lifetime order, size order, long-lived first;
+// these orders repaired (what found no place moves to the front, at most 256 rounds each and 60,000
+// placements); then the bounded address search of compiler.md 8.5 (4,096 nodes, 2,000,000 filter operations).
+// Deterministic. InternalError: alignment no power of two, first > last, or a separation pair that names no
+// two requests.
 Result solve(const Device& device, const Problem& problem);
 
 // Independent legality check; every broken rule as text, empty = good.

@@ -1,4 +1,5 @@
-// Estimates on a Plan: cycles (compiler.md 5.4-5.6), live bytes by class and step (6), exchange-row bytes (6.1).
+// Estimates on a Plan: cycles (compiler.md 5.4-5.6), live bytes by class and step (6), exchange-row bytes
+// (6.1).
 #pragma once
 #include <cstdint>
 
@@ -8,10 +9,10 @@
 namespace tw::plan {
 
 struct Metrics {
-  std::uint64_t total_bytes = 0;        // max over steps and tiles, both classes
+  std::uint64_t total_bytes = 0;                            // max over steps and tiles, both classes
   std::uint64_t standard_bytes = 0, interleaved_bytes = 0;  // class maxima
   std::uint64_t max_standard_allocation = 0;
-  std::uint64_t row_bytes = 0;          // estimated exchange rows, busiest tile
+  std::uint64_t row_bytes = 0;  // estimated exchange rows, busiest tile
   double cycles = 0;
   std::uint32_t peak_tile = 0, peak_step = 0;
 };

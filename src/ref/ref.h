@@ -19,13 +19,16 @@ struct Options {
 };
 std::vector<std::vector<float>> run(const graph::Graph& graph, const Host& host, const Options& options = {});
 
-// Minimum over embeddings (rows of length `width`) of the cosine in double; NaN when a norm is zero or a value
-// is not finite.
+// Minimum over embeddings (rows of length `width`) of the cosine in double; NaN when a norm is zero or a
+// value is not finite.
 double minimum_cosine(std::span<const float> actual, std::span<const float> expected, std::size_t width);
 double max_abs_error(std::span<const float> actual, std::span<const float> expected);
 
-// Seconds a BLAS needs for products of these extents (m, n, k, count), all threads: the yardstick of goals.md.
-struct Extent { std::uint32_t m, n, k, count; };
+// Seconds a BLAS needs for products of these extents (m, n, k, count), all threads: the yardstick of
+// goals.md.
+struct Extent {
+  std::uint32_t m, n, k, count;
+};
 std::vector<Extent> products(const graph::Graph& graph);  // every GEMM and attention product
 double blas_seconds(std::span<const Extent> extents, unsigned threads);
 

@@ -1,6 +1,6 @@
 // The per-tile program: buffers, kernel calls, exchange transfers, structured Repeat (compiler.md 5.2). No
-// addresses yet, no timing. One list of steps for the whole device; a tile's program is its calls in step order
-// plus every exchange step.
+// addresses yet, no timing. One list of steps for the whole device; a tile's program is its calls in step
+// order plus every exchange step.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -19,14 +19,14 @@ inline constexpr std::uint32_t kForever = UINT32_MAX;
 // One allocation on one tile. Event numbers: 0 = upload, step index + 1 otherwise, both inclusive.
 struct Buffer {
   TileId tile;
-  std::uint32_t bytes = 0;       // of one member, padding included, tail excluded; multiple of 4
-  std::uint32_t tail = 0;        // readable bytes wanted behind it
+  std::uint32_t bytes = 0;  // of one member, padding included, tail excluded; multiple of 4
+  std::uint32_t tail = 0;   // readable bytes wanted behind it
   std::uint32_t alignment = 8;
   tensor::MemoryClass memory = tensor::MemoryClass::Standard;
-  std::uint32_t members = 1;     // > 1: a Repeat sequence, member i at address + i * stride()
+  std::uint32_t members = 1;  // > 1: a Repeat sequence, member i at address + i * stride()
   std::uint32_t first = 0, last = 0;
-  bool pinned = false;           // input, output or parameter: never in the host aperture
-  TensorId tensor;               // plan tensor (scratch of a step: the tensor it serves)
+  bool pinned = false;  // input, output or parameter: never in the host aperture
+  TensorId tensor;      // plan tensor (scratch of a step: the tensor it serves)
   std::uint32_t stride() const { return (bytes + alignment - 1) / alignment * alignment; }
 };
 
@@ -47,7 +47,10 @@ struct Call {
   std::array<Arg, 8> args{};
 };
 
-struct Receiver { BufferId buffer; std::uint32_t offset = 0; };
+struct Receiver {
+  BufferId buffer;
+  std::uint32_t offset = 0;
+};
 struct Transfer {
   BufferId source;
   std::uint32_t source_offset = 0, words = 0;
@@ -70,19 +73,24 @@ struct Step {
 };
 
 // Host data of one plan tensor: where its shards stand. offset = byte offset in the binding's data.
-struct BindingSlice { BufferId buffer; std::uint32_t buffer_offset = 0; std::uint64_t offset = 0; std::uint32_t bytes = 0; };
+struct BindingSlice {
+  BufferId buffer;
+  std::uint32_t buffer_offset = 0;
+  std::uint64_t offset = 0;
+  std::uint32_t bytes = 0;
+};
 struct Binding {
   TensorId tensor;
-  std::uint32_t member = 0;   // which member of a sequence parameter
-  std::string name;           // host tensor name
-  std::uint64_t bytes = 0;    // of the data; parameters: shard images one after the other (owner order);
-                              // inputs, outputs: row-major logical bytes
+  std::uint32_t member = 0;  // which member of a sequence parameter
+  std::string name;          // host tensor name
+  std::uint64_t bytes = 0;   // of the data; parameters: shard images one after the other (owner order);
+                             // inputs, outputs: row-major logical bytes
   std::vector<BindingSlice> slices;
 };
 
 struct Program {
   std::vector<Buffer> buffers;
-  std::vector<Spec> specs;       // ascending, distinct
+  std::vector<Spec> specs;  // ascending, distinct
   std::vector<Call> calls;
   std::vector<Phase> phases;
   std::vector<Step> steps;
@@ -95,8 +103,8 @@ struct Program {
 struct LowerOptions {
   bool checkpoints = false;  // a Checkpoint step after every plan step that completes an operation
 };
-// Realises the plan's steps; chooses nothing that the cost model tells apart. Throws Error{SubWord} naming the
-// tensor when a copy has a run that is not whole aligned words.
+// Realises the plan's steps; chooses nothing that the cost model tells apart. Throws Error{SubWord} naming
+// the tensor when a copy has a run that is not whole aligned words.
 Program lower(const plan::Plan& plan, const LowerOptions& options, unsigned threads);
 
 // Every view inside its buffer, every call accepted by its kernel's validate() up to addresses, no two writes
