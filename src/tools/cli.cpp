@@ -49,6 +49,8 @@ void model_options(CLI::App& app, Invocation& i, Texts& t) {
   app.add_option("--exchange-stream-words", i.recipe.stream_words, "chunk of the exchange order")
       ->capture_default_str()
       ->check(CLI::Range(0U, 1U << 20));
+  app.add_option("--optimization-steps", i.optimization_steps, "improvement steps after the baseline plan")
+      ->capture_default_str();
   app.add_option("--relays", t.relays, "relay gathers (not built yet: on and off give the same)")
       ->capture_default_str()
       ->check(CLI::IsMember({"on", "off"}));

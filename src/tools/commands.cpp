@@ -99,6 +99,7 @@ int dispatch(const Invocation& i) {
   host.threads = i.threads;
   host.progress = &progress;
   if (!i.target.empty()) host.device = load_device(i.target);
+  print_table(i, optimization_note(i.optimization_steps));
   switch (i.command) {
     case Command::Compile:
       return compile_command(i, host);

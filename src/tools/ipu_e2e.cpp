@@ -145,10 +145,7 @@ int diagnostic(const IpuE2e& e, const Host& host) {
 void notes(const IpuE2e& e) {
   if (e.names_sdk)
     print(e, "note: --sdk and --runtime-source are not opened; a simulated device needs neither\n");
-  if (e.optimization_steps > 0)
-    print(e, fmt::format(
-                 "note: --optimization-steps {}: there is no search over plans yet, the baseline is used\n",
-                 e.optimization_steps));
+  print(e, optimization_note(e.optimization_steps));
   if (e.diagnostic && !e.package.empty())
     print(e, "note: --diagnostic-run builds a package of its own with checkpoints and does not write it\n");
 }

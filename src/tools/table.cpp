@@ -16,6 +16,12 @@ std::string milliseconds(const Host& host, double x) {
 
 }  // namespace
 
+std::string optimization_note(std::uint32_t steps) {
+  if (steps == 0) return "";
+  return fmt::format(
+      "note: --optimization-steps {}: there is no search over plans yet, the baseline is used\n", steps);
+}
+
 std::string compile_table(const Recipe& recipe, const model::Model& model, const compile::Report& r) {
   std::string t =
       fmt::format("{} | {} layer(s), batch {}, {}, {} policy, {} tiles, {} parameters\n", model.config.name,
