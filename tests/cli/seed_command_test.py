@@ -25,6 +25,7 @@ class Runs(TempDir):
             self.assertIn(f"referenceInference={k} numericalTest=PASS", lines)
         self.assertEqual(lines[-1], f"package={folder / 'model.ipuexe'} hardwareTest=PASS")
         self.assertGreater(float(values(done.stdout)["referenceMinimumCosineSimilarity"]), 0.99)
+        print("\n" + "\n".join(line for line in lines if "=" in line))
         calls = json.loads((folder / "result.json").read_text())["run"]["calls"]
         self.assertEqual(calls[1]["same_as_call"], 0)
 
