@@ -177,18 +177,28 @@ Placement finish(const Problem& problem, const Legal& legal, std::vector<std::ui
 }
 
 // First fit again and again, each time with the request that found no place moved to the front: what is hard
-// to place gets placed early.
+// to place gets placed early. With `residents_first` short-lived data never moves before what lives to the
+// end: it would split the one large hole that the residents leave when they stand packed.
+struct Repair {
+  Order start;
+  bool residents_first;
+};
+constexpr std::array kRepairs{Repair{Order::LongLived, true}, Repair{Order::Lifetime, false},
+                              Repair{Order::Size, false}, Repair{Order::LongLived, false}};
+
 std::optional<std::vector<std::uint32_t>> repaired_order(const Device& device, const Problem& problem,
                                                          const Legal& legal, const Partners& partners) {
+  const auto resident = [&](std::uint32_t i) { return problem.requests[i].last == kForever; };
   std::uint64_t placements = 0;
-  for (Order start : {Order::Lifetime, Order::Size, Order::LongLived}) {
-    std::vector<std::uint32_t> order = sorted_requests(problem, start);
+  for (const Repair& repair : kRepairs) {
+    std::vector<std::uint32_t> order = sorted_requests(problem, repair.start);
+    const auto residents = repair.residents_first ? std::ranges::count_if(order, resident) : 0;
     for (int round = 0; round < kRepairRounds && placements < kRepairPlacements; ++round) {
       Greedy attempt = first_fit(device, problem, legal, partners, order, false);
       if (!attempt.failed) return std::move(attempt.address);
       const auto failed = std::ranges::find(order, *attempt.failed);
       placements += static_cast<std::uint64_t>(failed - order.begin()) + 1;
-      std::rotate(order.begin(), failed, failed + 1);
+      std::rotate(order.begin() + (resident(*failed) ? 0 : residents), failed, failed + 1);
     }
   }
   return std::nullopt;

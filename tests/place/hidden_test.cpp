@@ -100,6 +100,67 @@ int solved_of(int count, std::uint32_t seed, bool slack) {
   return found;
 }
 
+// The shape of a whole model on a tile: sequences of tens of KiB resident in region 1, their small companions
+// in region 0, and one product after the other in the hole that is left: rows, then left (Standard), right
+// and partials (interleaved) together, left and partials in different elements. Operands use 95 % of the
+// hole.
+Hidden model_layout(std::uint32_t seed) {
+  std::mt19937 rng(seed);
+  Hidden h;
+  const auto add = [&](std::uint32_t address, Request r) {
+    h.problem.requests.push_back(r);
+    h.placement.address.push_back(address);
+    return static_cast<std::uint32_t>(h.problem.requests.size() - 1);
+  };
+  constexpr std::uint32_t kEnd = 0xE7BA0, kPair = 0x8000;
+  h.problem.free = {{0x5C000 + 0x4000 * draw(rng, 4, 7), 0x80000}, {0x80000, kEnd}};
+  h.problem.aperture = {{0x50000, 0x58000}};
+  std::uint32_t hole = 0x80000;
+  for (std::uint32_t i = draw(rng, 3, 4); i > 0; --i) {
+    const std::uint32_t bytes = 32 * draw(rng, 1900, 3000);
+    add(hole, {.bytes = bytes, .alignment = 32});
+    hole += bytes;
+  }
+  std::uint32_t low = h.problem.free[0].begin;
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    const std::uint32_t bytes = 32 * draw(rng, 10, (0x80000 - low) / 64 / (7 - i));
+    add(low, {.bytes = bytes, .alignment = 32});
+    low += bytes;
+  }
+  for (std::uint32_t step = 1; step < 40; step += 5) {
+    const auto parts = (kEnd - hole) / 100 * 95;
+    const std::uint32_t left = 32 * (parts / draw(rng, 3, 5) / 32);
+    const std::uint32_t past = (hole + left - 1) / kPair * kPair + kPair;  // where partials may begin
+    const std::uint32_t right = std::max(32 * (parts / draw(rng, 3, 5) / 32), past - hole - left);
+    const std::uint32_t partials = (hole + parts - hole - left - right) / 32 * 32;
+    if (hole + left + right + partials > kEnd || partials > parts) continue;
+    const std::uint32_t rows = std::min(2 * left, kEnd - hole - left) / 32 * 32;
+    add(kEnd - rows, {.bytes = rows, .alignment = 8, .first = step, .last = step + 2});
+    const std::uint32_t a = add(hole, {.bytes = left, .alignment = 32, .first = step + 2, .last = step + 4});
+    add(hole + left,
+        {.bytes = right, .alignment = 32, .cls = Class::Interleaved, .first = step + 3, .last = step + 4});
+    const std::uint32_t b = add(
+        hole + left + right,
+        {.bytes = partials, .alignment = 32, .cls = Class::Interleaved, .first = step + 4, .last = step + 4});
+    h.problem.separate.emplace_back(a, b);
+  }
+  return h;
+}
+
+TEST(Hidden, SequencesAndConflictingOperandsAtFivePercentSlack) {
+  int found = 0;
+  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    const Hidden h = model_layout(9000 + seed);
+    EXPECT_THAT(check(kDevice, h.problem, h.placement), testing::ElementsAre()) << "seed " << seed;
+    const Result result = solve(kDevice, h.problem);
+    if (const auto* placed = std::get_if<Placement>(&result)) {
+      ++found;
+      EXPECT_THAT(check(kDevice, h.problem, *placed), testing::ElementsAre()) << "seed " << seed;
+    }
+  }
+  EXPECT_EQ(found, 200);
+}
+
 TEST(Hidden, SlackOfOneEighthIsAlwaysFound) { EXPECT_EQ(solved_of(300, 1000, true), 300); }
 
 // The measured rate; raise it when the placer gets better, never lower it.
