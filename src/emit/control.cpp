@@ -110,6 +110,12 @@ class Assembler {
     return 1 + static_cast<std::uint32_t>(it - work_.pointers.begin());
   }
 
+  std::uint32_t base_slot(std::uint32_t stride) const {
+    const auto it = std::find(work_.bases.begin(), work_.bases.end(), stride);
+    TW_CHECK(it != work_.bases.end(), "a moving sender without a base slot");
+    return 1 + static_cast<std::uint32_t>(work_.pointers.size() + (it - work_.bases.begin()));
+  }
+
   void add_offset(std::uint32_t m, std::uint32_t offset) {
     for (; offset > 0; offset -= std::min(offset, kMaxAdd)) {
       word(isa::add(m, m, static_cast<std::int32_t>(std::min(offset, kMaxAdd))));
@@ -135,7 +141,7 @@ class Assembler {
   }
 
   std::uint32_t frame_bytes() const {  // decisions.md 32
-    return up(4 * (1 + static_cast<std::uint32_t>(work_.pointers.size()) + 1), 8U);
+    return up(4 * (1 + work_.slots() + 1), 8U);
   }
 
   void repeat_begin(std::uint32_t count) {
@@ -150,6 +156,8 @@ class Assembler {
       word(isa::setzi(0, address(p)));
       word(isa::st32(0, kM11Stack, kM15Zero, pointer_slot(p)));
     }
+    for (const std::uint32_t stride : work_.bases)
+      word(isa::st32(kM15Zero, kM11Stack, kM15Zero, base_slot(stride)));
     repeat_loop_ = here();
   }
 
@@ -158,6 +166,11 @@ class Assembler {
       word(isa::ld32(0, kM11Stack, kM15Zero, pointer_slot(p)));
       add_offset(0, c_.program.buffers[p.value].stride());
       word(isa::st32(0, kM11Stack, kM15Zero, pointer_slot(p)));
+    }
+    for (const std::uint32_t stride : work_.bases) {
+      word(isa::ld32(0, kM11Stack, kM15Zero, base_slot(stride)));
+      add_offset(0, stride);
+      word(isa::st32(0, kM11Stack, kM15Zero, base_slot(stride)));
     }
     loop_tail(repeat_loop_, frame_bytes());
     in_repeat_ = false;
@@ -192,9 +205,11 @@ class Assembler {
     const RowUse use = sizing ? RowUse{} : (*c_.rows)[tile_].uses[phase];
     const bool active = sizing ? work_.active[phase] : use.active;
     if (active) patches(use, sizing, work_.moving[phase]);
+    const bool based = use.base_stride > 0;
+    if (based) word(isa::ld32(isa::kM6MovingBase, kM11Stack, kM15Zero, base_slot(use.base_stride)));
     word(isa::setzi(8, 0));
     word(isa::put(isa::kIncomingBase, 8));
-    word(isa::put(isa::kOutgoingBase, kM15Zero));
+    word(isa::put(isa::kOutgoingBase, based ? isa::kM6MovingBase : kM15Zero));
     if (active) {
       word(isa::call(isa::kM7BarrierReturn, c_.runtime.worker_barrier));
       word(isa::setzi(8, 1));
@@ -223,7 +238,12 @@ void mark_phases(const Device& device, const tile::Program& program, std::vector
       const tile::Buffer& source = program.buffers[t.source.value];
       TileWork& sender = work[topology::physical(source.tile).value];
       sender.active[p] = true;
-      if (source.members > 1 && phase.iterations > 1) sender.moving[p] = true;
+      if (source.members > 1 && phase.iterations > 1) {
+        sender.moving[p] = true;
+        auto& bases = sender.bases;
+        if (std::find(bases.begin(), bases.end(), source.stride()) == bases.end())
+          bases.push_back(source.stride());
+      }
       for (std::uint32_t r = 0; r < t.receiver_count; ++r) {
         const tile::Receiver& receiver = phase.receivers[t.first_receiver + r];
         work[topology::physical(program.buffers[receiver.buffer.value].tile).value].active[p] = true;

@@ -21,6 +21,9 @@ struct TileWork {
   std::vector<bool> active;               // per phase: the tile sends or receives
   std::vector<bool> moving;               // per phase: the tile has a sender that moves with the iteration
   std::vector<BufferId> pointers;  // iterated buffers used by calls, in order of first use (Repeat slots)
+  std::vector<std::uint32_t>
+      bases;  // strides of moving senders: one OUTGOING_BASE slot each, behind the pointers
+  std::uint32_t slots() const { return static_cast<std::uint32_t>(pointers.size() + bases.size()); }
 };
 std::vector<TileWork> tile_work(const Device& device, const tile::Program& program);  // per physical tile
 

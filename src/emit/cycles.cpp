@@ -49,13 +49,14 @@ class Timeline {
           break;
         case tile::StepKind::RepeatBegin:
           inside = true;
-          cycles[s] = kWord * (3 + 2 * work_[t].pointers.size());
+          cycles[s] = kWord * (3 + 2 * work_[t].pointers.size() + work_[t].bases.size());
           break;
         case tile::StepKind::RepeatEnd: {
           inside = false;
           std::uint64_t words = 6;  // the loop tail of an iteration that goes on
           for (const BufferId p : work_[t].pointers)
             words += 2 + cd(program.buffers[p.value].stride(), 32767U);
+          for (const std::uint32_t stride : work_[t].bases) words += 2 + cd(stride, 32767U);
           cycles[s] = kWord * words;
           break;
         }
@@ -84,7 +85,7 @@ class Timeline {
   }
 
   static std::uint64_t setup_cycles(const RowUse& use) {
-    std::uint64_t cycles = 0;
+    std::uint64_t cycles = use.base_stride > 0 ? kWord : 0;
     if (use.patch_count > 0) cycles += kWord * 5 + patch_cycles(use.patch_count);
     const std::uint32_t moving = use.table_count + use.step_count;
     if (moving > 0) {

@@ -41,8 +41,21 @@ std::vector<std::uint32_t> normalised(const exchange::Row& row) {
   return words;
 }
 
+constexpr std::uint32_t kSendAddress = 0x3FFFF << 3;  // address bits of send and sendpicp (hardware.md 3.2)
+
 bool moves(const exchange::Row& row) {
   return std::any_of(row.sites.begin(), row.sites.end(), [](const exchange::Site& s) { return s.step != 0; });
+}
+
+// The byte stride that all sends of a moving row have in common; 0 when fixed and moving sends are mixed.
+std::uint32_t common_stride(const exchange::Row& row) {
+  std::uint32_t step = 0;
+  for (const exchange::Site& s : row.sites) {
+    if (s.mask != kSendAddress) continue;
+    if (s.step == 0 || (step != 0 && step != s.step)) return 0;
+    step = s.step;
+  }
+  return step / 2;  // the address field counts words from bit 3
 }
 
 // Words to restore at every use: the union over all uses of address words that are not zero in the normalised
@@ -119,10 +132,13 @@ void store_shared(Table& table, TileRows& out, const std::vector<Use>& uses,
   for (const std::uint32_t w : patched) table.word(4 * w);
   for (const Use& u : uses) {
     RowUse& record = out.uses[u.phase];
-    record = {true, row, offsets, table.here(), static_cast<std::uint32_t>(patched.size()), 0, 0, 0, 0};
+    record = {true, row, offsets, table.here(), static_cast<std::uint32_t>(patched.size()), 0, 0, 0, 0, 0};
     for (const std::uint32_t w : patched) table.word(u.row->words[w]);
   }
 }
+
+// A moving row needs patches unless the base register moves all its sends.
+bool needs_patches(const exchange::Row& row) { return moves(row) && common_stride(row) == 0; }
 
 void build_tile(TileRows& out, const std::vector<Use>& uses, const std::vector<std::uint32_t>& iterations,
                 Sharing sharing) {
@@ -131,7 +147,7 @@ void build_tile(TileRows& out, const std::vector<Use>& uses, const std::vector<s
   std::map<std::vector<std::uint32_t>, std::vector<Use>> shapes;
   std::vector<std::vector<Use>*> order;  // by first use, so that the table is deterministic and readable
   for (const Use& u : uses) {
-    if (moves(*u.row)) continue;
+    if (needs_patches(*u.row)) continue;
     auto [it, fresh] = shapes.try_emplace(normalised(*u.row));
     if (fresh) order.push_back(&it->second);
     it->second.push_back(u);
@@ -150,7 +166,11 @@ void build_tile(TileRows& out, const std::vector<Use>& uses, const std::vector<s
     }
   }
   for (const Use& u : uses) {
-    if (moves(*u.row)) store_alone(table, out, u, iterations[u.phase]);
+    if (needs_patches(*u.row)) {
+      store_alone(table, out, u, iterations[u.phase]);
+    } else {
+      out.uses[u.phase].base_stride = common_stride(*u.row);
+    }
   }
   table.align8();
 }

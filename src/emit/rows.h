@@ -24,6 +24,9 @@ struct RowUse {
   std::uint32_t patch_offsets = 0, patch_values = 0, patch_count = 0;  // count 0: no setup patch
   std::uint32_t table_list = 0, table_count = 0;                       // Repeat patches from tables
   std::uint32_t step_list = 0, step_count = 0;                         // Repeat patches by arithmetic
+  // Bytes that every send of the row moves per iteration: OUTGOING_BASE = iteration * base_stride instead of
+  // patches (hardware.md 3.9). 0: the base is 0.
+  std::uint32_t base_stride = 0;
 };
 
 struct TileRows {
