@@ -1,6 +1,9 @@
 # Sourced by run.sh and test.sh: installs what is missing on a Debian 12 and fetches the photographs.
 # shellcheck shell=bash
 
+# The compiler cache serves every clone of the tree, whatever its folder.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+
 say() { printf '== %s\n' "$*" >&2; }
 
 as_root() {
