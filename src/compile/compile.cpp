@@ -13,6 +13,7 @@
 #include "emit/emit.h"
 #include "exchange/exchange.h"
 #include "place/place.h"
+#include "plan/cost.h"
 #include "target/topology.h"
 #include "tile/problems.h"
 #include "tile/relay.h"
@@ -247,6 +248,18 @@ package::Side describe(const plan::Plan& plan, const tile::Program& program, con
   return side;
 }
 
+void operation_figures(Result& out, const std::vector<emit::PhaseEnd>& phases) {
+  Report& report = out.report;
+  std::vector<double> ends;
+  for (const emit::PhaseEnd& phase : phases) {
+    report.phase_operations.push_back(out.program.paths[phase.path]);
+    ends.push_back(phase.cycle);
+  }
+  report.scheduled_by_operation = cycles_by_operation(report.phase_operations, ends, report.cycles_scheduled);
+  for (const plan::OperationEstimate& e : plan::estimate_by_operation(out.plan))
+    report.estimated_by_operation.push_back({e.path, e.cycles});
+}
+
 std::vector<std::pair<std::uint32_t, TensorId>> trap_order(const tile::Program& program) {
   std::vector<std::pair<std::uint32_t, TensorId>> out;
   std::uint32_t index = 0;
@@ -335,8 +348,7 @@ Result compile(const Device& device, const graph::Graph& graph, const Options& o
   out.side = describe(out.plan, out.program, placed.addresses, std::move(image.symbols));
   out.checkpoints = trap_order(out.program);
   report.cycles_scheduled = image.scheduled_cycles;
-  for (std::size_t p = 0; p < out.program.paths.size(); ++p)
-    report.scheduled_by_operation.emplace_back(out.program.paths[p], image.cycles_per_path[p]);
+  operation_figures(out, image.phase_ends);
   report.phases = static_cast<std::uint32_t>(out.program.phases.size());
   report.table_bytes_max = tables.max_bytes;
   report.table_bytes_mean = tables.mean_bytes;

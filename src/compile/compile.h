@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "compile/operations.h"
 #include "graph/graph.h"
 #include "package/package.h"
 #include "plan/build.h"
@@ -34,8 +35,8 @@ struct Report {  // the figures of cli.md's `compile` object
   std::uint32_t phases = 0, table_bytes_max = 0, fragments_max = 0, relay_phases = 0;
   double table_bytes_mean = 0, horizon_over_bound_mean = 0, horizon_over_bound_worst = 0;
   double cycles_estimated = 0, cycles_scheduled = 0;
-  // Scheduled cycles of one call by graph operation, in program order; a Repeat's body all iterations.
-  std::vector<std::pair<std::string, double>> scheduled_by_operation;
+  std::vector<std::string> phase_operations;  // operation of each executed exchange phase of a call
+  std::vector<OperationCycles> estimated_by_operation, scheduled_by_operation;
   double seconds_plan = 0, seconds_lower = 0, seconds_place = 0, seconds_exchange = 0, seconds_emit = 0,
          seconds_total = 0;
 };

@@ -152,7 +152,7 @@ Image assemble(const Device& device, const tile::Program& program, const tile::A
   out.symbols.push_back({UINT32_MAX, base, row_bytes, "rows"});
   const ScheduledCycles cycles = scheduled_cycles(context, work, rows);
   out.scheduled_cycles = cycles.total;
-  out.cycles_per_path = cycles.per_path;
+  out.phase_ends = cycles.phases;
   // Ten times the scheduled cycles, with room for the fixed cost of an empty program (decisions.md 14).
   out.image.step_limit = 10 * static_cast<std::uint64_t>(cycles.total) + 100000;
   return out;

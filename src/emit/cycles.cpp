@@ -16,7 +16,6 @@ class Timeline {
   Timeline(const ControlContext& c, const std::vector<TileWork>& work,
            const std::vector<exchange::Rows>& rows)
       : c_(c), work_(work), rows_(rows), now_(c.device.tiles, 0) {
-    per_path_.assign(c.program.paths.size(), 0);
     step_cycles_.resize(work.size());
     parallel_for(work.size(), 16, 0, [&](std::size_t begin, std::size_t end) {
       for (std::size_t t = begin; t < end; ++t) measure(t);
@@ -27,7 +26,7 @@ class Timeline {
     region(0, c_.program.steps.size());
     double last = 0;
     for (const std::uint64_t t : now_) last = std::max(last, static_cast<double>(t));
-    return {last, per_path_};
+    return {last, std::move(phases_)};
   }
 
  private:
@@ -117,13 +116,12 @@ class Timeline {
 
   void apply(std::size_t s) {
     const tile::Step& step = c_.program.steps[s];
-    const std::uint64_t before = latest();
     for (std::size_t t = 0; t < now_.size(); ++t) now_[t] += step_cycles_[t][s];
     if (step.kind == tile::StepKind::Exchange) {
       const std::uint64_t end = latest() + rows_[step.phase].horizon + c_.device.phase_constant;
       std::fill(now_.begin(), now_.end(), end);
+      phases_.push_back({step.path, static_cast<double>(end)});
     }
-    if (step.path < per_path_.size()) per_path_[step.path] += static_cast<double>(latest() - before);
   }
 
   const ControlContext& c_;
@@ -131,7 +129,7 @@ class Timeline {
   const std::vector<exchange::Rows>& rows_;
   std::vector<std::uint64_t> now_;
   std::vector<std::vector<std::uint64_t>> step_cycles_;
-  std::vector<double> per_path_;
+  std::vector<PhaseEnd> phases_;
 };
 
 }  // namespace

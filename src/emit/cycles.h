@@ -4,13 +4,14 @@
 #include <vector>
 
 #include "emit/control.h"
+#include "emit/emit.h"
 #include "exchange/exchange.h"
 
 namespace tw::emit {
 
 struct ScheduledCycles {
   double total = 0;
-  std::vector<double> per_path;  // cycles of the steps of each Program::paths entry on the critical line
+  std::vector<PhaseEnd> phases;  // every executed exchange phase, in order
 };
 ScheduledCycles scheduled_cycles(const ControlContext& context, const std::vector<TileWork>& work,
                                  const std::vector<exchange::Rows>& rows);

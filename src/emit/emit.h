@@ -31,11 +31,17 @@ struct RowTables {
 RowTables row_tables(const Device& device, const tile::Program& program,
                      const std::vector<exchange::Rows>& rows, Sharing sharing);
 
+// When an exchange phase of a call is over, and the operation (Program::paths) that it belongs to.
+struct PhaseEnd {
+  std::uint32_t path = 0;
+  double cycle = 0;
+};
+
 struct Image {
   package::DeviceImage image;  // number formats and shapes of the bindings are left for the caller
   std::vector<package::Symbol> symbols;
-  double scheduled_cycles = 0;          // one call, host phases excluded
-  std::vector<double> cycles_per_path;  // index = Program::paths
+  double scheduled_cycles = 0;       // one call, host phases excluded
+  std::vector<PhaseEnd> phase_ends;  // every executed exchange phase of one call, in order
 };
 // `code_bytes` and `row_bytes` are the reservations the addresses were made with; Error{Code} when code does
 // not end below executable memory, InternalError when a table exceeds its reservation.

@@ -19,6 +19,7 @@ using tensor::TensorType;
 
 constexpr std::uint32_t kKeyBlock = 64;
 constexpr std::uint32_t kMicro = 16;              // F16 panel width
+constexpr std::uint32_t kOperandBytes = 98304;    // three pairs of elements of region 1
 constexpr std::uint32_t kSplitSoftmaxKeys = 128;  // shortest row that may be split (5.4)
 
 struct Shape3 {
@@ -132,6 +133,16 @@ Block emit_block(Draft& draft, const std::string& suffix, TensorId q_left, const
   return {pv, state};
 }
 
+// Streaming takes 64 keys at a time. Left alone, attention has one block unless its complete keys or values
+// would take more than kOperandBytes of a tile; then as few equal blocks as stay below: complete operands are
+// the peak of both models (27 layers of SigLIP, batch 2: 485,512 B -> 433,408 B for 0.5 % more cycles).
+std::uint32_t keys_at_a_time(Attention attention, std::uint32_t keys, std::uint32_t width) {
+  if (attention == Attention::Streaming) return kKeyBlock;
+  if (attention == Attention::Materialized) return keys;
+  const std::uint32_t bytes = 2 * up(keys, kKeyBlock) * up(width, kMicro);
+  return up(cd(keys, cd(bytes, kOperandBytes)), kKeyBlock);
+}
+
 // Rows [start, start + length) of a value's key axis.
 Held key_rows(const Held& x, std::uint32_t start, std::uint32_t length) {
   Held rows = x;
@@ -164,8 +175,8 @@ TensorId emit_attention(Draft& draft, const Held& q, const Held& k, const Held& 
   const TensorId q_left = draft.add("q", query_type(s, q.shape[2], kMicro, kLeft), Role::Operand);
   draft.local({.kind = LocalKind::Reorder, .inputs = {q_rows}, .outputs = {q_left}});
 
-  // Streaming takes 64 keys at a time and merges online; materialised has one block.
-  const std::uint32_t step = draft.options.attention == Attention::Streaming ? kKeyBlock : all_keys;
+  // Several blocks merge online.
+  const std::uint32_t step = keys_at_a_time(draft.options.attention, all_keys, std::max(q.shape[2], values));
   TensorId accumulator;
   for (std::uint32_t start = 0; start < all_keys; start += step) {
     const std::string suffix = step < all_keys ? std::to_string(start / step) : "";

@@ -2,6 +2,8 @@
 // (6.1).
 #pragma once
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "plan/plan.h"
 #include "target/device.h"
@@ -17,5 +19,13 @@ struct Metrics {
   std::uint32_t peak_tile = 0, peak_step = 0;
 };
 Metrics estimate(const Device& device, const Plan& plan);
+
+// Estimated cycles of a call by graph operation, without composition over tiles: local work counts for the
+// operation of the next exchange, as in compile/operations.h.
+struct OperationEstimate {
+  std::string path;
+  double cycles = 0;
+};
+std::vector<OperationEstimate> estimate_by_operation(const Plan& plan);
 
 }  // namespace tw::plan

@@ -146,6 +146,7 @@ void Machine::State::run_exchange() {
   s.messages += phase.messages;
   s.words_moved += phase.words;
   ++s.exchange_phases;
+  s.phase_ends.push_back(s.cycles);
 }
 
 bool Machine::State::run_host(std::span<const package::HostBatch* const> batches, std::size_t& next,

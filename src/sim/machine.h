@@ -59,6 +59,7 @@ struct Options {
 struct CallStats {
   std::uint64_t cycles = 0, compute_cycles = 0, exchange_cycles = 0, sync_cycles = 0, host_cycles = 0;
   std::uint32_t exchange_phases = 0;
+  std::vector<std::uint64_t> phase_ends;  // cycle of the call at which each exchange phase was over
   std::uint64_t fp8_clips = 0, messages = 0, words_moved = 0, macs = 0;
 };
 struct CallResult {

@@ -51,7 +51,7 @@ void model_options(CLI::App& app, Invocation& i, Texts& t) {
       ->check(CLI::Range(0U, 1U << 20));
   app.add_option("--optimization-steps", i.optimization_steps, "improvement steps after the baseline plan")
       ->capture_default_str();
-  app.add_option("--relays", t.relays, "relay gathers (not built yet: on and off give the same)")
+  app.add_option("--relays", t.relays, "relay gathers where the scheduler finds them cheaper")
       ->capture_default_str()
       ->check(CLI::IsMember({"on", "off"}));
   app.add_option("--table-budget", i.recipe.table_budget, "exchange table bytes per tile")
@@ -130,6 +130,7 @@ void apply(Invocation& i, const Texts& t) {
   i.fit.policies.clear();
   if (t.policies != "capacity") i.fit.policies.push_back(plan::Policy::Default);
   if (t.policies != "default") i.fit.policies.push_back(plan::Policy::Capacity);
+  i.recipe.relays = t.relays == "on";
   i.run.checks.fp32 = t.reference == "fp32" || t.reference == "both";
   i.run.checks.exact = t.reference == "exact" || t.reference == "both";
   i.progress = i.quiet || t.progress == "never" ? ProgressMode::Never

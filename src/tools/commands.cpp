@@ -54,9 +54,9 @@ int e2e_command(const Invocation& i, const Host& host) {
   host.progress->finish();
   print_table(i, compile_table(i.recipe, compiled.model, compiled.result.report));
   const RunReport report = run_package(host, i.recipe, compiled.package, i.run);
-  print_table(i, run_table(host, report));
+  print_table(i, operation_table(compiled.result.report, report) + run_table(host, report));
   print_json(i, result_json(compile_json(host, i.recipe, compiled.model, compiled.result.report, file),
-                            run_json(host, report)));
+                            run_json(host, report, &compiled.result.report)));
   return report.pass ? 0 : 5;
 }
 

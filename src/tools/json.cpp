@@ -69,8 +69,11 @@ json compile_figures(const Device& device, const Recipe& recipe, const model::Mo
                    {"horizon_over_bound_worst", r.horizon_over_bound_worst}};
   j["cycles"] = {{"estimated", r.cycles_estimated}, {"scheduled", r.cycles_scheduled}};
   j["cycles"]["operations"] = json::array();
-  for (const auto& [path, cycles] : r.scheduled_by_operation)
-    j["cycles"]["operations"].push_back({{"path", path}, {"scheduled", cycles}});
+  for (const compile::OperationCycles& o : r.scheduled_by_operation) {
+    j["cycles"]["operations"].push_back({{"path", o.path},
+                                         {"estimated", cycles_of(r.estimated_by_operation, o.path)},
+                                         {"scheduled", o.cycles}});
+  }
   return j;
 }
 
@@ -91,7 +94,7 @@ std::string compile_json(const Host& host, const Recipe& recipe, const model::Mo
   return j.dump();
 }
 
-std::string run_json(const Host& host, const RunReport& r) {
+std::string run_json(const Host& host, const RunReport& r, const compile::Report* compiled) {
   json j;
   j["calls"] = json::array();
   double cycles = 0, compute = 0, exchange = 0, sync = 0;
@@ -121,6 +124,15 @@ std::string run_json(const Host& host, const RunReport& r) {
       {"simulate", r.seconds_simulate}, {"reference", r.seconds_reference}, {"exact", r.seconds_exact}};
   j["openblas_seconds_same_macs"] = r.openblas_seconds;
   j["macs"] = r.macs;
+  if (compiled != nullptr && !r.fault && !r.calls.empty()) {
+    j["operations"] = json::array();
+    for (const OperationRow& o : operation_rows(*compiled, r)) {
+      j["operations"].push_back({{"path", o.path},
+                                 {"estimated", o.estimated},
+                                 {"scheduled", o.scheduled},
+                                 {"simulated", o.simulated}});
+    }
+  }
   j["pass"] = r.pass;
   return j.dump();
 }

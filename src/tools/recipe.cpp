@@ -45,6 +45,7 @@ std::string to_json(const Recipe& r) {
                   {"fp8_scale", r.fp8_scale},
                   {"policy", name_of(r.policy)},
                   {"attention", name_of(r.attention)},
+                  {"relays", r.relays},
                   {"tiles", r.tiles},
                   {"stream_words", r.stream_words},
                   {"table_budget", r.table_budget},
@@ -70,6 +71,7 @@ Recipe recipe_from_json(const std::string& text) {
     r.attention = attention == "streaming"      ? plan::Attention::Streaming
                   : attention == "materialized" ? plan::Attention::Materialized
                                                 : plan::Attention::Auto;
+    r.relays = j.at("relays").get<bool>();
     r.tiles = j.at("tiles").get<std::uint32_t>();
     r.stream_words = j.at("stream_words").get<std::uint32_t>();
     r.table_budget = j.at("table_budget").get<std::uint32_t>();
@@ -88,6 +90,7 @@ compile::Options compile_options(const Recipe& r, unsigned threads) {
   o.plan.policy = r.policy;
   o.plan.attention = r.attention;
   o.plan.threads = threads;
+  o.relays = r.relays;
   o.table_budget = r.table_budget;
   o.fragment_limit = r.fragment_limit;
   o.stream_words = r.stream_words;

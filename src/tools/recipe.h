@@ -19,6 +19,7 @@ struct Recipe {
   int fp8_scale = -4;
   plan::Policy policy = plan::Policy::Default;
   plan::Attention attention = plan::Attention::Auto;
+  bool relays = true;
   std::uint32_t tiles = 1472;
   std::uint32_t stream_words = 1024, table_budget = 81920, fragment_limit = 16384;
 };

@@ -80,4 +80,28 @@ std::string run_table(const Host& host, const RunReport& r) {
   return t;
 }
 
+std::vector<OperationRow> operation_rows(const compile::Report& compiled, const RunReport& run) {
+  const sim::CallStats& stats = run.calls.back().stats;
+  const std::vector<double> ends(stats.phase_ends.begin(), stats.phase_ends.end());
+  const auto simulated =
+      compile::cycles_by_operation(compiled.phase_operations, ends, static_cast<double>(stats.cycles));
+  std::vector<OperationRow> rows;
+  for (const compile::OperationCycles& o : compiled.scheduled_by_operation) {
+    rows.push_back({o.path, compile::cycles_of(compiled.estimated_by_operation, o.path), o.cycles,
+                    compile::cycles_of(simulated, o.path)});
+  }
+  return rows;
+}
+
+std::string operation_table(const compile::Report& compiled, const RunReport& run) {
+  if (run.fault || run.calls.empty()) return "";
+  std::string t = fmt::format("  {:<44} {:>14} {:>14} {:>14}\n", "cycles of one call, by operation",
+                              "estimated", "scheduled", "simulated");
+  for (const OperationRow& o : operation_rows(compiled, run)) {
+    t += fmt::format("  {:<44} {:>14} {:>14} {:>14}\n", o.path, cycles(o.estimated), cycles(o.scheduled),
+                     cycles(o.simulated));
+  }
+  return t;
+}
+
 }  // namespace tw::tools
