@@ -93,6 +93,26 @@ TEST(Build, FullSizeSiglipAndPeVerify) {
   }
 }
 
+// 729 keys of 72 padded columns are 122,880 B, which would be the peak of the whole model.
+TEST(Build, CompleteKeysTakeThreePairsOfElementsAtMost) {
+  VitShape siglip;
+  siglip.batch = 2;
+  const graph::Graph graph = Vit(siglip).build();
+  const auto largest_right = [&](Attention attention) {
+    const Plan plan = planned(graph, {.policy = Policy::Capacity, .attention = attention});
+    EXPECT_EQ(joined(verify(plan)), "");
+    std::uint64_t most = 0;
+    for (const Product* product : steps_of<Product>(plan.steps)) {
+      if (plan.at(product->right).type.shape.size() < 3) continue;  // a dense layer's
+      most = std::max(most, tensor::ResolvedLayout(plan.at(product->right).type).max_shard_bytes());
+    }
+    return most;
+  };
+  EXPECT_EQ(largest_right(Attention::Materialized), 768U * 80 * 2);
+  EXPECT_EQ(largest_right(Attention::Auto), 384U * 80 * 2);
+  EXPECT_EQ(largest_right(Attention::Streaming), 64U * 80 * 2);
+}
+
 TEST(Build, SameResultForAnyThreadCount) {
   const graph::Graph graph = Vit(small_siglip()).build();
   const std::string one = print(planned(graph, {.tiles = 100, .threads = 1}));

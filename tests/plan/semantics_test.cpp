@@ -220,6 +220,13 @@ TEST(Semantics, ManyKeysAndOneHead) {
   expect_computes(plan_test::Vit(s).build(), {.tiles = 40, .precision = tensor::Precision::F16});
 }
 
+// 448 x 144 padded keys are more than a block may hold: two blocks, merged online, the second a short one.
+TEST(Semantics, KeysInTwoBlocks) {
+  plan_test::VitShape s{
+      .batch = 1, .tokens = 400, .patch = 16, .width = 144, .hidden = 32, .heads = 1, .layers = 1};
+  expect_computes(plan_test::Vit(s).build(), {.tiles = 60, .precision = tensor::Precision::F16});
+}
+
 TEST(Semantics, SwappedAndLateCarriedValues) {
   graph::Builder b("repeat");
   const ValueId x = b.host("x", {1, 6, 32}), y = b.host("y", {1, 6, 32}), z = b.host("z", {1, 6, 32});
