@@ -19,8 +19,10 @@ using tensor::TensorType;
 
 constexpr std::uint32_t kKeyBlock = 64;
 constexpr std::uint32_t kMicro = 16;              // F16 panel width
-constexpr std::uint32_t kOperandBytes = 98304;    // three pairs of elements of region 1
 constexpr std::uint32_t kSplitSoftmaxKeys = 128;  // shortest row that may be split (5.4)
+// Most bytes of complete keys or values on a tile: four pairs of elements of region 1; three under the
+// capacity policy.
+constexpr std::uint32_t kOperandBytes = 131072, kCapacityOperandBytes = 98304;
 
 struct Shape3 {
   std::uint32_t streams, queries, keys, parts;  // parts of the query rows
@@ -134,13 +136,16 @@ Block emit_block(Draft& draft, const std::string& suffix, TensorId q_left, const
 }
 
 // Streaming takes 64 keys at a time. Left alone, attention has one block unless its complete keys or values
-// would take more than kOperandBytes of a tile; then as few equal blocks as stay below: complete operands are
-// the peak of both models (27 layers of SigLIP, batch 2: 485,512 B -> 433,408 B for 0.5 % more cycles).
-std::uint32_t keys_at_a_time(Attention attention, std::uint32_t keys, std::uint32_t width) {
-  if (attention == Attention::Streaming) return kKeyBlock;
-  if (attention == Attention::Materialized) return keys;
+// would take more than the policy allows; then as few equal blocks as do. Complete operands are the memory
+// peak of both models. Measured at batch 2: PE's pooling head (128 columns) 419,896 B -> 362,168 B for 0.1 %
+// more cycles; SigLIP's encoder (72) 485,512 B -> 433,408 B for 1.7 % more, hence under the capacity policy
+// only.
+std::uint32_t keys_at_a_time(const Options& options, std::uint32_t keys, std::uint32_t width) {
+  if (options.attention == Attention::Streaming) return kKeyBlock;
+  if (options.attention == Attention::Materialized) return keys;
+  const std::uint32_t limit = options.policy == Policy::Capacity ? kCapacityOperandBytes : kOperandBytes;
   const std::uint32_t bytes = 2 * up(keys, kKeyBlock) * up(width, kMicro);
-  return up(cd(keys, cd(bytes, kOperandBytes)), kKeyBlock);
+  return up(cd(keys, cd(bytes, limit)), kKeyBlock);
 }
 
 // Rows [start, start + length) of a value's key axis.
@@ -176,7 +181,7 @@ TensorId emit_attention(Draft& draft, const Held& q, const Held& k, const Held& 
   draft.local({.kind = LocalKind::Reorder, .inputs = {q_rows}, .outputs = {q_left}});
 
   // Several blocks merge online.
-  const std::uint32_t step = keys_at_a_time(draft.options.attention, all_keys, std::max(q.shape[2], values));
+  const std::uint32_t step = keys_at_a_time(draft.options, all_keys, std::max(q.shape[2], values));
   TensorId accumulator;
   for (std::uint32_t start = 0; start < all_keys; start += step) {
     const std::string suffix = step < all_keys ? std::to_string(start / step) : "";
