@@ -321,10 +321,7 @@ Result compile(const Device& device, const graph::Graph& graph, const Options& o
     report.seconds_place += watch.lap();
     progress.stage("exchange", out.program.phases.size());
     scheduled = schedule_all(device, out.program, placed.addresses, options, progress);
-    tables = emit::row_tables(device, out.program, scheduled.rows,
-                              options.share_rows ? emit::Sharing::Smaller : emit::Sharing::Identical);
-    if (tables.max_bytes + device.fetch_guard > reserved || tables.max_bytes > options.table_budget)
-      tables = emit::row_tables(device, out.program, scheduled.rows, emit::Sharing::Smaller);
+    tables = emit::row_tables(device, out.program, scheduled.rows);
     report.seconds_exchange += watch.lap();
     if (tables.max_bytes > options.table_budget) {
       const auto worst = std::max_element(tables.bytes.begin(), tables.bytes.end()) - tables.bytes.begin();

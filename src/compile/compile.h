@@ -23,7 +23,6 @@ struct Options {
   bool relays = true;        // relay gathers where the scheduler says that they pay (compiler.md 10)
   bool checkpoints = false;  // diagnostic package: a trap after every completed operation
   bool check_rows = false;   // run exchange::check on every phase (debug, tests)
-  bool share_rows = false;   // share rows of one shape even when the table fits without (tests)
   unsigned threads = 0;
 };
 

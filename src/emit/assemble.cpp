@@ -78,11 +78,11 @@ std::uint32_t code_bytes(const Device& device, const tile::Program& program) {
 }
 
 RowTables row_tables(const Device& device, const tile::Program& program,
-                     const std::vector<exchange::Rows>& rows, Sharing sharing) {
+                     const std::vector<exchange::Rows>& rows) {
   std::vector<std::uint32_t> iterations;
   for (const tile::Phase& p : program.phases) iterations.push_back(p.iterations);
   RowTables tables;
-  tables.tiles = build_rows(device, rows, iterations, sharing);
+  tables.tiles = build_rows(device, rows, iterations);
   for (const TileRows& t : tables.tiles) {
     tables.bytes.push_back(size32(t.bytes));
     tables.max_bytes = std::max(tables.max_bytes, size32(t.bytes));

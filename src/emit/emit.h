@@ -29,7 +29,7 @@ struct RowTables {
   double mean_bytes = 0;
 };
 RowTables row_tables(const Device& device, const tile::Program& program,
-                     const std::vector<exchange::Rows>& rows, Sharing sharing);
+                     const std::vector<exchange::Rows>& rows);
 
 // When an exchange phase of a call is over, and the operation (Program::paths) that it belongs to.
 struct PhaseEnd {

@@ -140,8 +140,7 @@ void store_shared(Table& table, TileRows& out, const std::vector<Use>& uses,
 // A moving row needs patches unless the base register moves all its sends.
 bool needs_patches(const exchange::Row& row) { return moves(row) && common_stride(row) == 0; }
 
-void build_tile(TileRows& out, const std::vector<Use>& uses, const std::vector<std::uint32_t>& iterations,
-                Sharing sharing) {
+void build_tile(TileRows& out, const std::vector<Use>& uses, const std::vector<std::uint32_t>& iterations) {
   Table table(out);
   store(table, {isa::kReturnWord});  // the row of inactive phases, at offset 0
   std::map<std::vector<std::uint32_t>, std::vector<Use>> shapes;
@@ -159,7 +158,7 @@ void build_tile(TileRows& out, const std::vector<Use>& uses, const std::vector<s
     for (const Use& u : *group) distinct[u.row->words] = 1;
     const std::size_t alone = distinct.size() * up(4 * normal.size(), 8UL);
     const std::size_t shared = up(4 * normal.size(), 8UL) + 4 * patched.size() * (1 + group->size());
-    if (sharing == Sharing::Smaller && distinct.size() > 1 && shared < alone) {
+    if (distinct.size() > 1 && shared < alone) {
       store_shared(table, out, *group, normal, patched);
     } else {
       store_identical(table, out, *group);
@@ -178,7 +177,7 @@ void build_tile(TileRows& out, const std::vector<Use>& uses, const std::vector<s
 }  // namespace
 
 std::vector<TileRows> build_rows(const Device& device, const std::vector<exchange::Rows>& rows,
-                                 const std::vector<std::uint32_t>& iterations, Sharing sharing) {
+                                 const std::vector<std::uint32_t>& iterations) {
   TW_CHECK(rows.size() == iterations.size(), "one iteration count per phase");
   std::vector<std::vector<Use>> uses(device.tiles);
   for (std::uint32_t p = 0; p < rows.size(); ++p) {
@@ -188,7 +187,7 @@ std::vector<TileRows> build_rows(const Device& device, const std::vector<exchang
   parallel_for(device.tiles, 16, 0, [&](std::size_t begin, std::size_t end) {
     for (std::size_t t = begin; t < end; ++t) {
       tiles[t].uses.resize(rows.size());
-      build_tile(tiles[t], uses[t], iterations, sharing);
+      build_tile(tiles[t], uses[t], iterations);
     }
   });
   return tiles;

@@ -12,11 +12,6 @@
 
 namespace tw::emit {
 
-enum class Sharing : std::uint8_t {
-  Identical,  // only rows with equal words share storage: no patching
-  Smaller     // rows of one shape share storage when row + tables are smaller than the rows
-};
-
 // What one phase does on one tile before its row runs. Offsets in bytes from the row table's base.
 struct RowUse {
   bool active = false;
@@ -37,10 +32,11 @@ struct TileRows {
   std::vector<RowUse> uses;  // one per phase
 };
 
+// Equal rows share storage; rows of one shape do where row and patch tables are smaller than the rows.
 // rows[p] are the encoded rows of program phase p; `iterations[p]` its Repeat count. One entry per physical
 // tile.
 std::vector<TileRows> build_rows(const Device& device, const std::vector<exchange::Rows>& rows,
-                                 const std::vector<std::uint32_t>& iterations, Sharing sharing);
+                                 const std::vector<std::uint32_t>& iterations);
 
 // Cycles of the setup patch of `words` words and of a Repeat patch (decisions.md 11), before arrival.
 std::uint64_t patch_cycles(std::uint32_t words);

@@ -201,7 +201,6 @@ class Campaign {
         model::build({.name = "siglip-so400m", .layers = 3, .batch = 1, .small = true});
     compile::Options options;
     options.plan.tiles = kTiles;
-    options.share_rows = true;  // setup patches, too
     Progress quiet;
     compile::Result result = compile::compile(device_, model.graph, options, quiet);
     model::RandomTensors random(model.graph, 1);
