@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "exchange/placer.h"
+#include "exchange/rounds.h"
 #include "target/topology.h"
 
 namespace tw::exchange {
@@ -35,19 +36,34 @@ class Order {
     lower_.assign(pieces.units.size(), 0);
     count_work();
     find_frames();
+    if (policy.in_rounds) round_of_ = unit_rounds(pieces, placer_);
+    const std::uint32_t last = round_of_.empty() ? 0 : *std::ranges::max_element(round_of_);
+    by_round_.resize(last + 1);
     for (std::uint32_t u = 0; u < pieces.units.size(); ++u) {
       waits_[u] = pieces.units[u].predecessors;
-      if (waits_[u] == 0) pending_[source(u).value].push_back(candidate(u));
-    }
-    for (std::uint32_t s = 0; s < tiles; ++s) {
-      // Taken from the back: nearest last, streams in their own order.
-      std::ranges::sort(pending_[s], std::greater{},
-                        [&](const Candidate& c) { return std::pair(distance(c.unit), c.unit); });
+      if (waits_[u] == 0) by_round_[round_of(u)].push_back(u);
     }
   }
 
-  std::vector<std::uint32_t> run() {
-    for (std::uint32_t s = 0; s < tiles_; ++s) enqueue(s, 0);
+  Placement run() {
+    std::size_t placed = 0;
+    for (round_ = 0; round_ < by_round_.size(); ++round_) {
+      for (std::uint32_t u : by_round_[round_]) pending_[source(u).value].push_back(candidate(u));
+      for (std::uint32_t s = 0; s < tiles_; ++s) {
+        // Taken from the back: nearest last, streams in their own order.
+        std::ranges::sort(pending_[s], std::greater{},
+                          [&](const Candidate& c) { return std::pair(distance(c.unit), c.unit); });
+        enqueue(s, placer_.send_end(PhysId(s)));
+      }
+      placed += drain();
+    }
+    TW_CHECK(placed == pieces_.units.size(), "dependences of an exchange phase form a cycle");
+    return {std::move(starts_), placer_.any_contended()};
+  }
+
+ private:
+  // Places all that is pending; returns the number of units.
+  std::size_t drain() {
     std::size_t placed = 0;
     while (!queue_.empty()) {
       const auto [time, left, s] = queue_.top();
@@ -67,11 +83,9 @@ class Order {
       ++placed;
       enqueue(s, placer_.send_end(PhysId(s)));
     }
-    TW_CHECK(placed == pieces_.units.size(), "dependences of an exchange phase form a cycle");
-    return std::move(starts_);
+    return placed;
   }
 
- private:
   // A pending unit with what the choice needs of its first receiver.
   struct Candidate {
     std::uint32_t unit = 0;
@@ -79,6 +93,7 @@ class Order {
     std::uint32_t receiver = 0, receivers = 0;  // first entry in Pieces::receivers, number
     PhysId tile;                                // of the first
     std::int32_t tau = 0;
+    bool contended = false;  // and the policy sees it
   };
   struct Choice {
     std::size_t index = 0;
@@ -87,6 +102,7 @@ class Order {
   // Earliest time, then most work left, then lowest tile.
   using Entry = std::tuple<std::int64_t, std::int64_t, std::uint32_t>;
 
+  std::uint32_t round_of(std::uint32_t u) const { return round_of_.empty() ? 0 : round_of_[u]; }
   const Transfer& head(std::uint32_t u) const { return pieces_.list[pieces_.units[u].first]; }
   PhysId source(std::uint32_t u) const { return head(u).source; }
   std::uint32_t distance(std::uint32_t u) const {
@@ -131,7 +147,8 @@ class Order {
             t.first_receiver,
             t.receiver_count,
             pieces_.receivers[t.first_receiver].tile,
-            placer_.tau(t.first_receiver)};
+            placer_.tau(t.first_receiver),
+            policy_.see_contention && placer_.contended(pieces_.units[u].first)};
   }
 
   // Calls fn(tile, tau) for every receiver.
@@ -171,9 +188,14 @@ class Order {
     std::int64_t best_merit = 0;
     for (std::size_t i = units.size(); i-- > 0 && looked < kLookBudget;) {
       looked += units[i].receivers;
-      const std::uint32_t start = start_of(units[i], ready);
-      const std::uint32_t late = start > ready + policy_.slack ? start : 0;
+      std::uint32_t start = start_of(units[i], ready);
+      std::uint32_t late = start > ready + policy_.slack ? start : 0;
       if (late > best_late) continue;
+      if (units[i].contended) {
+        start = placer_.behind_contention(pieces_.units[units[i].unit].first, start);
+        late = start > ready + policy_.slack ? start : 0;
+        if (late > best_late) continue;
+      }
       const std::int64_t m = merit(units[i], start);
       if (late < best_late || m > best_merit) {
         best = {i, start};
@@ -209,6 +231,10 @@ class Order {
       if (!it->to_reads) bound -= topology::lambda(source(it->to), it->tile);
       lower_[it->to] = std::max(lower_[it->to], static_cast<std::uint32_t>(std::max(bound, 0)));
       if (--waits_[it->to] > 0) continue;
+      if (round_of(it->to) > round_) {
+        by_round_[round_of(it->to)].push_back(it->to);
+        continue;
+      }
       const PhysId s = source(it->to);
       pending_[s.value].push_back(candidate(it->to));
       enqueue(s.value, lower_[it->to]);
@@ -220,8 +246,11 @@ class Order {
   Placer placer_;
   std::vector<std::uint32_t> starts_;
   std::uint32_t tiles_ = 0;
-  std::vector<std::vector<Candidate>> pending_;  // per source: units without open predecessors
-  std::vector<std::int64_t> frame_;              // per source
+  std::vector<std::vector<Candidate>> pending_;       // per source: units without open predecessors
+  std::vector<std::int64_t> frame_;                   // per source
+  std::vector<std::uint32_t> round_of_;               // per unit; empty: all in round 0
+  std::vector<std::vector<std::uint32_t>> by_round_;  // units without open predecessors
+  std::size_t round_ = 0;
   std::vector<char> queued_;
   std::vector<std::uint32_t> postponed_;
   std::vector<std::uint32_t> send_left_, receive_left_;  // words per tile
@@ -231,8 +260,8 @@ class Order {
 
 }  // namespace
 
-std::vector<std::uint32_t> place_all(const Device& device, const Pieces& pieces, const OrderPolicy& policy,
-                                     const std::vector<char>& no_pairs) {
+Placement place_all(const Device& device, const Pieces& pieces, const OrderPolicy& policy,
+                    const std::vector<char>& no_pairs) {
   return Order(device, pieces, policy, no_pairs).run();
 }
 

@@ -41,18 +41,6 @@ Placer::Placer(const Device& device, const Pieces& pieces, const std::vector<cha
   find_contention();
 }
 
-std::uint64_t Placer::source_elements(const Transfer& t) const {
-  const std::uint64_t contended = tiles_[t.source.value].contended;
-  return contended == 0 ? 0
-                        : contended & element_mask(device_, t.source_address, 4 * t.words, t.source_stride,
-                                                   pieces_.iterations);
-}
-
-std::uint64_t Placer::receiver_elements(const Transfer& t, const Receiver& r) const {
-  const std::uint64_t contended = tiles_[r.tile.value].contended;
-  return contended == 0 ? 0 : contended & element_mask(device_, r.address, 4 * t.words, 0, 1);
-}
-
 void Placer::find_contention() {
   std::vector<std::uint64_t> read(tiles_.size(), 0), written(tiles_.size(), 0);
   for (const Transfer& t : pieces_.list) {
@@ -71,6 +59,47 @@ void Placer::find_contention() {
       tiles_[i].elements[static_cast<std::size_t>(std::countr_zero(m))] = std::make_unique<ElementLanes>();
     }
   }
+  find_piece_elements();
+}
+
+void Placer::find_piece_elements() {
+  source_elements_.assign(pieces_.list.size(), 0);
+  receiver_elements_.assign(pieces_.receivers.size(), 0);
+  contended_.assign(pieces_.list.size(), 0);
+  for (std::size_t i = 0; i < pieces_.list.size(); ++i) {
+    const Transfer& t = pieces_.list[i];
+    std::uint64_t all = 0;
+    if (const std::uint64_t both = tiles_[t.source.value].contended) {
+      all = source_elements_[i] =
+          both & element_mask(device_, t.source_address, 4 * t.words, t.source_stride, pieces_.iterations);
+    }
+    for (std::uint32_t k = t.first_receiver; k < t.first_receiver + t.receiver_count; ++k) {
+      const Receiver& r = pieces_.receivers[k];
+      const std::uint64_t both = tiles_[r.tile.value].contended;
+      if (both == 0) continue;
+      all |= receiver_elements_[k] = both & element_mask(device_, r.address, 4 * t.words, 0, 1);
+    }
+    contended_[i] = all != 0;
+    any_contended_ |= all != 0;
+  }
+}
+
+std::uint32_t Placer::behind_contention(std::uint32_t piece, std::uint32_t s) const {
+  const Transfer& t = pieces_.list[piece];
+  for (std::uint64_t m = source_elements_[piece]; m != 0; m &= m - 1) {
+    const auto e = static_cast<std::size_t>(std::countr_zero(m));
+    s = std::max(s, tiles_[t.source.value].elements[e]->writes.end());
+  }
+  auto start = static_cast<int>(s);
+  for (std::uint32_t k = t.first_receiver; k < t.first_receiver + t.receiver_count; ++k) {
+    const PhysId r = pieces_.receivers[k].tile;
+    const int stored = tau_[k] + 1 + static_cast<int>(mux_to_store(r));
+    for (std::uint64_t m = receiver_elements_[k]; m != 0; m &= m - 1) {
+      const auto e = static_cast<std::size_t>(std::countr_zero(m));
+      start = std::max(start, static_cast<int>(tiles_[r.value].elements[e]->reads.end()) - stored);
+    }
+  }
+  return static_cast<std::uint32_t>(start);
 }
 
 std::uint32_t Placer::try_source(const Transfer& t, std::uint64_t elements, std::uint32_t s) const {
@@ -100,7 +129,7 @@ std::uint32_t Placer::try_receivers(const Transfer& t, std::uint32_t s) const {
     const TileTimeline& tile = tiles_[r.tile.value];
     const auto x = static_cast<std::uint32_t>(static_cast<int>(s) + tau_[k] + 1);
     std::uint32_t moved = tile.mux.next_free(x, t.words);
-    for (std::uint64_t m = receiver_elements(t, r); m != 0; m &= m - 1) {
+    for (std::uint64_t m = receiver_elements_[k]; m != 0; m &= m - 1) {
       const std::uint32_t p = moved + mux_to_store(r.tile);
       const Lane& reads = tile.elements[static_cast<std::size_t>(std::countr_zero(m))]->reads;
       moved += reads.next_free(p, t.words + kWriteGuard) - p;
@@ -113,7 +142,7 @@ std::uint32_t Placer::try_receivers(const Transfer& t, std::uint32_t s) const {
 
 std::uint32_t Placer::place(std::uint32_t piece, std::uint32_t lower) {
   const Transfer& t = pieces_.list[piece];
-  const std::uint64_t elements = source_elements(t);
+  const std::uint64_t elements = source_elements_[piece];
   std::uint32_t s = std::max(lower, first_start_[piece]);
   for (;;) {
     const std::uint32_t tried = s;
@@ -142,7 +171,7 @@ void Placer::occupy(const Transfer& t, std::uint64_t elements, std::uint32_t s) 
     tile.selects.set(x);
     tile.selects.set(x + t.words);
     tile.pointers.set(pointer);
-    for (std::uint64_t m = receiver_elements(t, r); m != 0; m &= m - 1) {
+    for (std::uint64_t m = receiver_elements_[k]; m != 0; m &= m - 1) {
       tile.elements[static_cast<std::size_t>(std::countr_zero(m))]->writes.insert(
           pointer, pointer + t.words + kWriteGuard, fill_);
     }

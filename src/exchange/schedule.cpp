@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <span>
 
 #include <fmt/core.h>
 
@@ -15,11 +17,19 @@ namespace {
 
 constexpr std::size_t kFewTiles = 8;  // rows that cannot be aligned and are worth a round of their own
 
-// The first suits multicasts and small pieces, the second the rotations of equal blocks.
-constexpr std::array<OrderPolicy, 2> kPolicies = {
-    {{.slack = 0, .gap_weight = 4}, {.slack = 60, .gap_weight = 0}}};
+// Suits multicasts and small pieces.
+constexpr OrderPolicy kFirst{.slack = 0, .gap_weight = 4};
+// Worth a try where the first is not near the bound: the rotations of equal blocks gain from kPlain,
+// half-duplex tiles from one of the others, single receivers rather from the first of them and multicasts
+// from the last.
+constexpr std::array<OrderPolicy, 1> kPlain = {{{.slack = 60, .gap_weight = 0}}};
+constexpr std::array<OrderPolicy, 3> kContended = {{{.slack = 0, .gap_weight = 16, .see_contention = true},
+                                                    {.slack = 0, .gap_weight = 4, .in_rounds = true},
+                                                    {.slack = 60, .gap_weight = 16, .see_contention = true}}};
 constexpr std::size_t kRetryTransfers = 150'000;  // step budget: larger phases keep the first order
-constexpr std::uint32_t kFixedCycles = 110;       // way in and out of a phase that no order saves
+constexpr std::size_t kRetryOnce =
+    60'000;  // deliveries: contended phases beyond have one retry, if bad at all
+constexpr std::uint32_t kFixedCycles = 110;  // way in and out of a phase that no order saves
 
 Schedule assemble(const Pieces& pieces, const std::vector<std::uint32_t>& starts) {
   Schedule out;
@@ -64,21 +74,51 @@ std::vector<PhysId> unalignable_tiles(const Device& device, const Schedule& sche
   return tiles;
 }
 
-// Where a sendpicp cannot be aligned (C2) its tile may not have two controls on one cycle in the next round,
-// and after that no tile may, which always encodes. `no_pairs` keeps what was learned.
-Schedule schedule_once(const Device& device, const Problem& problem, const Options& options,
-                       const OrderPolicy& policy, std::vector<char>& no_pairs) {
+// What trials of one problem share. `no_pairs` keeps what was learned of rows that cannot be aligned.
+struct Shared {
+  const Device& device;
+  const Problem& problem;
+  const Options& options;
+  std::vector<char> no_pairs;
+  Pieces pieces;  // for these no_pairs
+  bool contended = false;
+};
+
+void cut(Shared& shared) {
+  shared.pieces = make_pieces(shared.device, shared.problem, shared.options, shared.no_pairs);
+  check_fragments(shared.device, shared.pieces);
+}
+
+// Replaces `best` when the order leads to a shorter schedule. Where a sendpicp cannot be aligned (C2) its
+// tile may not have two controls on one cycle in the next round, and after that no tile may, which always
+// encodes.
+void try_order(Shared& shared, const OrderPolicy& policy, std::optional<Schedule>& best) {
   for (bool last = false;;) {
-    const Pieces pieces = make_pieces(device, problem, options, no_pairs);
-    check_fragments(device, pieces);
-    Schedule out = assemble(pieces, place_all(device, pieces, policy, no_pairs));
-    const std::vector<PhysId> bad = unalignable_tiles(device, out);
-    if (bad.empty()) return out;
+    const Placement placement = place_all(shared.device, shared.pieces, policy, shared.no_pairs);
+    shared.contended = placement.contended;
+    Schedule out = assemble(shared.pieces, placement.starts);
+    if (best && out.horizon >= best->horizon) return;
+    const std::vector<PhysId> bad = unalignable_tiles(shared.device, out);
+    if (bad.empty()) {
+      best = std::move(out);
+      return;
+    }
     TW_CHECK(!last, "rows without double controls do not encode");
-    last = !no_pairs.empty() || bad.size() > kFewTiles;
-    no_pairs.assign(topology::kTiles, last);
-    for (PhysId tile : bad) no_pairs[tile.value] = 1;
+    last = !shared.no_pairs.empty() || bad.size() > kFewTiles;
+    shared.no_pairs.assign(topology::kTiles, last);
+    for (PhysId tile : bad) shared.no_pairs[tile.value] = 1;
+    cut(shared);
   }
+}
+
+// Orders to try after the first.
+std::span<const OrderPolicy> alternatives(const Problem& problem, bool contended, bool bad) {
+  if (problem.transfers.size() > kRetryTransfers) return {};
+  if (!contended) return kPlain;
+  const std::span<const OrderPolicy> all = kContended;
+  if (problem.receivers.size() <= kRetryOnce) return all;
+  if (!bad) return {};
+  return problem.receivers.size() > 2 * problem.transfers.size() ? all.last(1) : all.first(1);
 }
 
 }  // namespace
@@ -87,15 +127,17 @@ Schedule schedule(const Device& device, const Problem& problem, const Options& o
   const std::vector<std::string> faults = verify(device, problem);
   TW_CHECK(faults.empty(), fmt::format("exchange problem: {}", faults.front()));
   const std::uint32_t bound = bound_words(problem);
-  std::vector<char> no_pairs;
-  Schedule out = schedule_once(device, problem, options, kPolicies[0], no_pairs);
-  for (std::size_t i = 1; i < kPolicies.size(); ++i) {
-    if (problem.transfers.size() > kRetryTransfers || out.horizon <= bound + bound / 16 + kFixedCycles) break;
-    Schedule other = schedule_once(device, problem, options, kPolicies[i], no_pairs);
-    if (other.horizon < out.horizon) out = std::move(other);
+  Shared shared{device, problem, options, {}, {}, false};
+  cut(shared);
+  std::optional<Schedule> best;
+  try_order(shared, kFirst, best);
+  const bool bad = best->horizon > bound + bound / 4 + kFixedCycles;
+  for (const OrderPolicy& policy : alternatives(problem, shared.contended, bad)) {
+    if (best->horizon <= bound + bound / 16 + kFixedCycles) break;
+    try_order(shared, policy, best);
   }
-  out.bound_words = bound;
-  return out;
+  best->bound_words = bound;
+  return std::move(*best);
 }
 
 }  // namespace tw::exchange

@@ -80,6 +80,65 @@ TEST(Patterns, DenseOnesStayNearTheBound) {  // goals.md: 1.15 LB + 170
   EXPECT_LE(r.rows.horizon, 1.15 * 15 * 512 + 170);
 }
 
+// Tiles that receive into the element they send from are half duplex there (1.4). Phases of compiled models
+// are like these: every destination stands behind the source block of its tile, and many senders are
+// receivers.
+constexpr std::uint32_t kOwn = 0x60000, kElementEnd = 0x64000;
+
+class HalfDuplex {
+ public:
+  explicit HalfDuplex(std::uint32_t own_bytes) : next_(topology::kTiles, kOwn + own_bytes) {}
+  void add(std::uint32_t source, std::uint32_t offset, std::uint32_t words,
+           const std::vector<std::uint32_t>& to) {
+    std::vector<Receiver> receivers;
+    for (std::uint32_t r : to) {
+      receivers.push_back({tile(r), next_[r]});
+      next_[r] += 4 * words;
+      EXPECT_LE(next_[r], kElementEnd);
+    }
+    test::add(problem, tile(source), kOwn + offset, words, receivers);
+  }
+  Problem problem;
+
+ private:
+  std::vector<std::uint32_t> next_;
+};
+
+double ratio(const Problem& p) {
+  const Result r = run(p);
+  return static_cast<double>(r.rows.horizon) / r.schedule.bound_words;
+}
+
+TEST(HalfDuplexPhases, GatherOfEightNeighbours) {
+  HalfDuplex h(4 * 288);
+  for (std::uint32_t s = 1; s <= 1456; ++s) h.add(s, 0, 288, {(s - 1) / 8});
+  EXPECT_LE(ratio(h.problem), 1.30);
+}
+
+TEST(HalfDuplexPhases, BlocksOf32SourcesAnd13Destinations) {
+  HalfDuplex h(13 * 128);
+  for (std::uint32_t s = 0; s < topology::kTiles; ++s) {
+    for (std::uint32_t k = 0; k < 13; ++k) {
+      if (s / 32 * 13 + k != s) h.add(s, 128 * k, 32, {s / 32 * 13 + k});
+    }
+  }
+  EXPECT_LE(ratio(h.problem), 1.89);
+}
+
+TEST(HalfDuplexPhases, MulticastsAlongTheColumnsOfAGrid) {
+  constexpr std::uint32_t kColumns = 104, kRows = 14;
+  HalfDuplex h(4 * 256);
+  for (std::uint32_t s = 0; s < 1024; ++s) {
+    std::vector<std::uint32_t> column;
+    const std::uint32_t c = s / 10;
+    for (std::uint32_t r = 0; r < kRows; ++r) {
+      if (r * kColumns + c != s) column.push_back(r * kColumns + c);
+    }
+    h.add(s, 0, 256, column);
+  }
+  EXPECT_LE(ratio(h.problem), 1.67);
+}
+
 TEST(Pieces, AdjacentTransfersJoin) {
   Problem p;
   for (std::uint32_t i = 0; i < 40; ++i) {
