@@ -74,38 +74,7 @@ std::vector<Suggestion> suggestions(const plan::Plan& plan, const tile::TilePlac
   return out;
 }
 
-std::string message(const CapacityDetail& d, ErrorKind kind, std::int64_t last) {
-  const char* what = kind == ErrorKind::Capacity ? "the tensors alive at one step are larger than the tile"
-                     : kind == ErrorKind::Contiguity
-                         ? "one tensor is larger than any contiguous range"
-                         : "no address order was found; the free bytes are in pieces";
-  std::string text = fmt::format(
-      "does not fit: {}: {}\n  where: tile {} (physical {}), step {} of {} '{}', {} memory\n"
-      "  bytes: needed {}, available {}, missing {}, largest hole {}",
-      kind_name(kind), what, d.tile, d.physical_tile, d.step, last, d.step_path, d.memory_class,
-      grouped(d.needed_bytes), grouped(d.available_bytes), grouped(d.missing_bytes),
-      grouped(d.largest_hole_bytes));
-  for (const LiveTensor& t : d.live) {
-    text += fmt::format("\n  live: {:<12} {} {} {}: {} B, padding {}, steps {} to {}", t.role, t.tensor,
-                        t.shape, t.precision, grouped(t.bytes), grouped(t.padding_bytes), t.first_step,
-                        t.last_step < 0 ? "end" : fmt::format("{}", t.last_step));
-  }
-  text += fmt::format("\n  the same on {} tiles", d.failing_tiles);
-  for (const Suggestion& s : d.suggestions)
-    text += fmt::format("\n  try: {}: saves about {} B here", s.change, grouped(s.saves_bytes));
-  return text;
-}
-
 }  // namespace
-
-std::string grouped(std::uint64_t value) {
-  std::string digits = fmt::format("{}", value);
-  for (std::size_t at = digits.size(); at > 3;) {
-    at -= 3;
-    digits.insert(at, ",");
-  }
-  return digits;
-}
 
 Error capacity_error(const plan::Plan& plan, const tile::Program& program,
                      const std::vector<tile::TilePlacement>& problems,
@@ -131,9 +100,7 @@ Error capacity_error(const plan::Plan& plan, const tile::Program& program,
         describe(plan, program.buffers[problem.buffers[r].value], problem.problem.requests[r].bytes));
   }
   d.suggestions = suggestions(plan, problem, program, worst.why.live);
-  const ErrorKind kind = kind_of(worst.why.kind);
-  const std::string text = message(d, kind, static_cast<std::int64_t>(program.steps.size()));
-  return Error(kind, text, std::move(d));
+  return does_not_fit(kind_of(worst.why.kind), std::move(d), static_cast<std::int64_t>(program.steps.size()));
 }
 
 }  // namespace tw::compile

@@ -1,6 +1,6 @@
 // The message of a model that does not fit (cli.md): blame by liveness, exact bytes, computed suggestions.
 #pragma once
-#include "base/error.h"
+#include "base/capacity.h"
 #include "place/place.h"
 #include "plan/plan.h"
 #include "tile/problems.h"
@@ -16,8 +16,5 @@ struct TileFailure {
 Error capacity_error(const plan::Plan& plan, const tile::Program& program,
                      const std::vector<tile::TilePlacement>& problems,
                      const std::vector<TileFailure>& failures);
-
-// A number with thousands separators: 1234567 -> "1,234,567".
-std::string grouped(std::uint64_t value);
 
 }  // namespace tw::compile

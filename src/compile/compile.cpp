@@ -39,17 +39,29 @@ void require_good(const std::vector<std::string>& findings, const char* stage) {
            fmt::format("{}: {} finding(s), first: {}", stage, findings.size(), findings.front()));
 }
 
+// A budget of one tile that is exceeded: counts or bytes.
+CapacityDetail budget_detail(std::uint32_t logical, std::uint64_t needed, std::uint64_t available) {
+  CapacityDetail d;
+  d.tile = logical;
+  d.physical_tile = topology::physical(TileId(logical)).value;
+  d.needed_bytes = needed;
+  d.available_bytes = available;
+  d.missing_bytes = needed - available;
+  return d;
+}
+
 void guard_fragments(const tile::Program& program, const Options& options, std::uint32_t tiles,
                      Report& report) {
   const auto count = tile::fragments_per_tile(program, tiles);
   const auto most = std::max_element(count.begin(), count.end());
   report.fragments_max = most == count.end() ? 0 : *most;
   if (report.fragments_max <= options.fragment_limit) return;
-  throw Error(
-      ErrorKind::Fragments,
-      fmt::format("exchange transfer count exceeds the per-tile limit on tile {}: {} fragments, limit {}\n"
-                  "  try: a larger --fragment-limit, or a smaller --batch",
-                  most - count.begin(), grouped(*most), grouped(options.fragment_limit)));
+  CapacityDetail d =
+      budget_detail(static_cast<std::uint32_t>(most - count.begin()), *most, options.fragment_limit);
+  d.failing_tiles = static_cast<std::uint32_t>(
+      std::count_if(count.begin(), count.end(), [&](std::uint32_t n) { return n > options.fragment_limit; }));
+  d.suggestions = {{"a larger --fragment-limit (a policy, not the hardware's)", 0}, {"a smaller --batch", 0}};
+  throw does_not_fit(ErrorKind::Fragments, std::move(d), 0);
 }
 
 // Addresses before placement: the buffers of a tile stand one behind the other (compiler.md 6.1).
@@ -282,6 +294,17 @@ std::vector<std::pair<std::uint32_t, TensorId>> trap_order(const tile::Program& 
   return out;
 }
 
+void guard_table(const emit::RowTables& tables, std::uint32_t budget) {
+  if (tables.max_bytes <= budget) return;
+  const auto worst = std::max_element(tables.bytes.begin(), tables.bytes.end()) - tables.bytes.begin();
+  const TileId tile = topology::logical(PhysId(static_cast<std::uint32_t>(worst)));
+  CapacityDetail d = budget_detail(tile.value, tables.max_bytes, budget);
+  d.failing_tiles = static_cast<std::uint32_t>(std::count_if(
+      tables.bytes.begin(), tables.bytes.end(), [&](std::uint32_t bytes) { return bytes > budget; }));
+  d.suggestions = {{"a larger --table-budget", 0}, {"a smaller --batch", 0}};
+  throw does_not_fit(ErrorKind::ExchangeTable, std::move(d), 0);
+}
+
 }  // namespace
 
 Result compile(const Device& device, const graph::Graph& graph, const Options& options, Progress& progress) {
@@ -323,16 +346,7 @@ Result compile(const Device& device, const graph::Graph& graph, const Options& o
     scheduled = schedule_all(device, out.program, placed.addresses, options, progress);
     tables = emit::row_tables(device, out.program, scheduled.rows);
     report.seconds_exchange += watch.lap();
-    if (tables.max_bytes > options.table_budget) {
-      const auto worst = std::max_element(tables.bytes.begin(), tables.bytes.end()) - tables.bytes.begin();
-      throw Error(
-          ErrorKind::ExchangeTable,
-          fmt::format(
-              "the exchange table of physical tile {} needs {} bytes, the budget is {}: {} missing\n"
-              "  try: a larger --table-budget, a larger --exchange-stream-words, or a smaller --batch",
-              worst, grouped(tables.max_bytes), grouped(options.table_budget),
-              grouped(tables.max_bytes - options.table_budget)));
-    }
+    guard_table(tables, options.table_budget);
     if (tables.max_bytes + device.fetch_guard <= reserved) break;
     TW_CHECK(reserved < ceiling, "row reservation ladder exhausted below the table budget");
   }

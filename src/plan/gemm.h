@@ -23,9 +23,17 @@ struct GemmCandidate {
   std::uint32_t tiles() const { return rows * cols * inner; }
 };
 
-// Every grid worth building, with closed-form prices; never empty. Deterministic order.
+// Every grid worth building, with closed-form prices; empty when none fits the device. Deterministic order.
 std::vector<GemmCandidate> gemm_candidates(const Device& device, const GemmProblem& problem,
                                            std::uint32_t tiles, Policy policy);
+
+// Bytes per tile of the grid that needs least: its operands and partials, alive together.
+struct GridNeed {
+  std::uint64_t left = 0, right = 0, partials = 0;
+  std::uint32_t grid_tiles = 0;
+  std::uint64_t total() const { return left + right + partials; }
+};
+GridNeed least_need(const GemmProblem& problem, std::uint32_t tiles);
 
 // Appends conversions, product and Sum; the result is canonical. `home` is the weight's AmpLeftT tensor.
 TensorId emit_gemm(Draft& draft, const Held& x, TensorId home, const GemmCandidate& candidate);

@@ -167,4 +167,21 @@ std::vector<GemmCandidate> gemm_candidates(const Device& device, const GemmProbl
   return candidates;
 }
 
+GridNeed least_need(const GemmProblem& p, std::uint32_t tiles) {
+  const std::uint32_t k_groups = cd(p.inner, p.micro()), col_groups = cd(p.cols, 16U);
+  const std::uint64_t eb = tensor::bytes_of(p.precision);
+  GridNeed best;
+  for (std::uint32_t inner = 1; inner <= std::min(k_groups, tiles); ++inner) {
+    for (std::uint32_t cols = 1; cols <= std::min(col_groups, tiles / inner); ++cols) {
+      const std::uint32_t rows = std::min(p.rows, tiles / (inner * cols));
+      const Grid g = scored(p, rows, cols, inner, tiles);
+      const std::uint64_t width = std::uint64_t{g.lk} * p.micro() * eb;
+      const GridNeed need{p.outer * g.lr * width, 16 * g.lc * width,
+                          std::uint64_t{p.outer} * g.lr * g.lc * 32, rows * cols * inner};
+      if (best.grid_tiles == 0 || need.total() < best.total()) best = need;
+    }
+  }
+  return best;
+}
+
 }  // namespace tw::plan

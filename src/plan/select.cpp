@@ -6,8 +6,9 @@
 #include <map>
 #include <tuple>
 
-#include "base/error.h"
+#include "base/capacity.h"
 #include "base/parallel.h"
+#include "plan/canonical.h"
 #include "plan/price.h"
 
 namespace tw::plan {
@@ -95,14 +96,42 @@ std::vector<GemmCandidate> shortlist(std::vector<GemmCandidate> candidates, std:
   return chosen;
 }
 
+// Even the product grid that needs least does not fit: its operands and partials are alive together.
+Error no_grid(const Draft& draft, const GemmProblem& p) {
+  const GridNeed need = least_need(p, draft.tiles());
+  CapacityDetail d;
+  d.step_path = draft.path;
+  d.needed_bytes = need.total();
+  d.available_bytes = data_budget(draft.device);
+  const std::uint64_t wide = need.right + need.partials, region = interleaved_budget(draft.device);
+  if (d.needed_bytes <= d.available_bytes && wide > region) {
+    d.memory_class = "interleaved";
+    d.needed_bytes = wide, d.available_bytes = region;
+  }
+  d.missing_bytes = d.needed_bytes - std::min(d.needed_bytes, d.available_bytes);
+  d.failing_tiles = need.grid_tiles;
+  const char* precision = tensor::name_of(p.precision);
+  d.live = {{draft.path + "/left", "operand", tensor::to_string({p.outer, p.rows, p.inner}), precision,
+             need.left, 0, 0, 0},
+            {draft.path + "/right", "operand", tensor::to_string({p.inner, p.cols}), precision, need.right, 0,
+             0, 0},
+            {draft.path + "/partials", "partials", tensor::to_string({p.outer, p.rows, p.cols}), "f16",
+             need.partials, 0, 0, 0}};
+  std::ranges::sort(d.live, std::ranges::greater{}, &LiveTensor::bytes);
+  if (p.outer > 1) d.suggestions.push_back({"half the batch (--batch)", (need.left + need.partials) / 2});
+  if (draft.tiles() < draft.device.tiles) {
+    const std::uint64_t all = least_need(p, draft.device.tiles).total();
+    d.suggestions.push_back({fmt::format("all {} tiles (--tiles)", draft.device.tiles),
+                             need.total() - std::min(need.total(), all)});
+  }
+  return does_not_fit(ErrorKind::Capacity, std::move(d), 0);
+}
+
 GemmCandidate choose_gemm(const Draft& draft, const Held& x, TensorId home) {
   const GemmProblem problem = problem_of(draft, x, home);
   const std::vector<GemmCandidate> list =
       shortlist(gemm_candidates(draft.device, problem, draft.tiles(), draft.options.policy), kShortlist);
-  if (list.empty()) {
-    throw Error(ErrorKind::Capacity,
-                fmt::format("{}: no product grid of {} tiles fits the device", draft.path, draft.tiles()));
-  }
+  if (list.empty()) throw no_grid(draft, problem);
   std::vector<Metrics> metrics(list.size());
   parallel_for(list.size(), 1, draft.options.threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) metrics[i] = fragment_metrics(draft, x, home, list[i]);

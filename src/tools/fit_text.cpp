@@ -8,7 +8,7 @@
 
 namespace tw::tools {
 namespace {
-using compile::grouped;
+using tw::grouped;
 using json = nlohmann::ordered_json;
 
 std::string line_of(const FitRow& row) {

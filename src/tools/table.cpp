@@ -6,7 +6,7 @@
 namespace tw::tools {
 namespace {
 
-using compile::grouped;
+using tw::grouped;
 
 std::string cycles(double x) { return grouped(static_cast<std::uint64_t>(x + 0.5)); }
 

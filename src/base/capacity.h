@@ -1,0 +1,17 @@
+// The message of a model that does not fit (cli.md), made from its fields: one text for every stage that
+// refuses.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "base/error.h"
+
+namespace tw {
+
+// An Error of a capacity kind. `steps`: steps of the program, 0 when there is no program yet.
+Error does_not_fit(ErrorKind kind, CapacityDetail detail, std::int64_t steps);
+
+// A number with thousands separators: 1234567 -> "1,234,567".
+std::string grouped(std::uint64_t value);
+
+}  // namespace tw
