@@ -70,6 +70,36 @@ class DoesNotFit(TempDir):
         self.assertGreater(table, 64)
 
 
+    def test_every_field_of_the_message(self):
+        """Bounds come before solvers: a batch far too large is refused at once, with numbers that add up."""
+        error = result("e2e", MODEL, "--layers", 1, "--batch", 32, "--progress", "never", check=3, timeout=20)["error"]
+        self.assertEqual(error["kind"], "capacity")
+        self.assertEqual(error["missing_bytes"], error["needed_bytes"] - error["available_bytes"])
+        self.assertGreater(error["missing_bytes"], 0)
+        self.assertGreater(error["failing_tiles"], 0)
+        live = [t["bytes"] for t in error["live"]]
+        self.assertEqual(live, sorted(live, reverse=True))
+        self.assertEqual(sum(live), error["needed_bytes"])
+        self.assertTrue(any("--batch" in s["change"] and s["saves_bytes"] > 0 for s in error["suggestions"]))
+        for error in (result("e2e", MODEL, *SMALL, "--table-budget", 1000, check=3)["error"],
+                      result("e2e", MODEL, *SMALL, "--fragment-limit", 10, check=3)["error"]):
+            self.assertEqual(error["missing_bytes"], error["needed_bytes"] - error["available_bytes"])
+            self.assertGreater(error["failing_tiles"], 0)
+            self.assertTrue(error["suggestions"])
+
+    def test_budgets_met_exactly_and_missed_by_one(self):
+        for model in ("siglip-so400m", "pe-core-l14-capacity"):
+            fits = result("e2e", model, *SMALL, "--cosine-threshold", "0.9")["compile"]["exchange"]
+            table, fragments = fits["table_bytes_max"], fits["fragments_max"]
+            again = result("e2e", model, *SMALL, "--table-budget", table, "--fragment-limit", fragments,
+                           "--cosine-threshold", "0.9")["compile"]["exchange"]
+            self.assertEqual((again["table_bytes_max"], again["fragments_max"]), (table, fragments))
+            error = result("e2e", model, *SMALL, "--table-budget", table - 4, check=3)["error"]
+            self.assertEqual((error["kind"], error["needed_bytes"], error["missing_bytes"]), ("exchange-table", table, 4))
+            error = result("e2e", model, *SMALL, "--fragment-limit", fragments - 1, check=3)["error"]
+            self.assertEqual((error["kind"], error["needed_bytes"], error["missing_bytes"]), ("fragments", fragments, 1))
+
+
 class Photographs(TempDir):
     def refuse(self, file):
         done = tilewright("e2e", MODEL, *SMALL, "--image", file, check=4)
