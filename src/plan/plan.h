@@ -95,11 +95,6 @@ struct Step {
   TensorId checkpoint;  // valid: this step completes the operation; the tensor holds its result
 };
 
-struct Input {
-  std::string name;
-  TensorId tensor;
-};
-
 struct Plan {
   std::uint32_t tiles = 1472;  // planning limit (--tiles)
   std::vector<Tensor> tensors;
