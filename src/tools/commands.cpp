@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include "base/error.h"
+#include "tools/anchor.h"
 #include "tools/cli.h"
 #include "tools/compare.h"
 #include "tools/files.h"
@@ -54,7 +55,8 @@ int e2e_command(const Invocation& i, const Host& host) {
   host.progress->finish();
   print_table(i, compile_table(i.recipe, compiled.model, compiled.result.report));
   const RunReport report = run_package(host, i.recipe, compiled.package, i.run);
-  print_table(i, operation_table(compiled.result.report, report) + run_table(host, report));
+  print_table(i, operation_table(compiled.result.report, report) + run_table(host, report) +
+                     anchor_table(host, i.recipe, compiled.model, compiled.result.report, report));
   print_json(i, result_json(compile_json(host, i.recipe, compiled.model, compiled.result.report, file),
                             run_json(host, report, &compiled.result.report)));
   return report.pass ? 0 : 5;

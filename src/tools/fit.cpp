@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <set>
@@ -80,14 +81,26 @@ FitAttempt attempt(const Host& host, const Recipe& recipe, const model::Model& m
   return a;
 }
 
-std::string reason(const FitRow& row, Verdict verdict) {
-  if (verdict == Verdict::CannotFit) return "every policy's plan holds more live bytes than one tile has";
-  for (const FitAttempt& a : row.attempts) {
-    if (a.error && a.error->kind != ErrorKind::Capacity)
-      return fmt::format("the {} policy failed with {}, which proves nothing about other plans",
-                         name_of(a.policy), kind_name(a.error->kind));
-  }
-  return "only one policy was tried";
+// Reasons that every compilation of these options meets again: the plan is too large, or its one schedule
+// exceeds a limit. The search for addresses may miss an order, and an unsupported operation says nothing
+// about room.
+bool decides(const FitAttempt& a) {
+  constexpr std::array kinds = {ErrorKind::Capacity,  ErrorKind::Contiguity, ErrorKind::ExchangeTable,
+                                ErrorKind::Fragments, ErrorKind::Code,       ErrorKind::HostBuffer};
+  return a.error && std::find(kinds.begin(), kinds.end(), a.error->kind) != kinds.end();
+}
+
+std::string reason(const FitRow& row) {
+  const auto open = std::find_if_not(row.attempts.begin(), row.attempts.end(), decides);
+  if (open != row.attempts.end())
+    return fmt::format("the plan of the {} policy failed with {}, which proves nothing",
+                       name_of(open->policy), kind_name(open->error->kind));
+  const bool capacity = std::all_of(row.attempts.begin(), row.attempts.end(), [](const FitAttempt& a) {
+    return a.error->kind == ErrorKind::Capacity || a.error->kind == ErrorKind::Contiguity;
+  });
+  return fmt::format("{} {}",
+                     row.attempts.size() == 1 ? "the plan of this policy" : "the plan of every policy",
+                     capacity ? "holds more live bytes than a tile has" : "exceeds a tile or a limit");
 }
 
 FitRow fit_batch(const Host& host, const Recipe& recipe, const model::Model& model,
@@ -108,7 +121,7 @@ FitRow fit_batch(const Host& host, const Recipe& recipe, const model::Model& mod
     return row;
   }
   row.verdict = verdict_of(row.attempts);
-  row.proof = reason(row, row.verdict);
+  row.proof = reason(row);
   return row;
 }
 
@@ -159,12 +172,10 @@ const char* name_of(Verdict verdict) {
 }
 
 Verdict verdict_of(const std::vector<FitAttempt>& attempts) {
-  std::set<plan::Policy> refused;
-  for (const FitAttempt& a : attempts) {
-    if (a.report) return Verdict::Fits;
-    if (a.error && a.error->kind == ErrorKind::Capacity && a.error->capacity) refused.insert(a.policy);
-  }
-  return refused.size() == 2 ? Verdict::CannotFit : Verdict::Undecided;
+  if (std::any_of(attempts.begin(), attempts.end(), [](const FitAttempt& a) { return a.report.has_value(); }))
+    return Verdict::Fits;
+  return !attempts.empty() && std::all_of(attempts.begin(), attempts.end(), decides) ? Verdict::CannotFit
+                                                                                     : Verdict::Undecided;
 }
 
 FitReport fit(const Host& host, const Recipe& recipe, const FitOptions& options) {

@@ -56,8 +56,8 @@ struct FitReport {
 };
 FitReport fit(const Host& host, const Recipe& recipe, const FitOptions& options);
 
-// Verdict from attempts that all failed: capacity is a proof about one plan, so it takes the refusal of every
-// policy there is.
+// Fits when one attempt was constructed. CannotFit when each policy that was tried was refused for a reason
+// that every compilation of these options meets again; a failed search for addresses is not one.
 Verdict verdict_of(const std::vector<FitAttempt>& attempts);
 
 std::string fit_table(const FitReport& report);

@@ -28,9 +28,10 @@ std::string line_of(const FitRow& row) {
                        grouped(static_cast<std::uint64_t>(r.cycles_scheduled + 0.5)));
     } else if (a.error->capacity) {
       const CapacityDetail& d = *a.error->capacity;
-      t += fmt::format("  {:<8}  {}: needed {}, available {}, {} missing on tile {} at step {} ({})\n",
-                       name_of(a.policy), kind_name(a.error->kind), grouped(d.needed_bytes),
-                       grouped(d.available_bytes), grouped(d.missing_bytes), d.tile, d.step, d.step_path);
+      t += fmt::format("  {:<8}  {}: needed {}, available {}, {} missing on tile {}{}\n", name_of(a.policy),
+                       kind_name(a.error->kind), grouped(d.needed_bytes), grouped(d.available_bytes),
+                       grouped(d.missing_bytes), d.tile,
+                       d.step_path.empty() ? "" : fmt::format(" at step {} ({})", d.step, d.step_path));
     } else {
       const std::string what = a.error->what();
       t += fmt::format("  {:<8}  {}: {}\n", name_of(a.policy), kind_name(a.error->kind),

@@ -7,7 +7,7 @@ import subprocess
 import time
 import unittest
 
-from harness import BIN, PHOTOS, SMALL, TempDir, ipu_e2e, result, tilewright
+from harness import BIN, PHOTOS, SMALL, TempDir, assert_budgets_are_exact, ipu_e2e, result, tilewright
 
 MODEL = "siglip-so400m"
 
@@ -27,7 +27,10 @@ class Usage(unittest.TestCase):
         for option, value in [("--tiles", 0), ("--tiles", 1473), ("--batch", 0), ("--batch", -1), ("--layers", 0),
                               ("--calls", 0), ("--image-size", 0), ("--image-size", 15), ("--fp8-scale", 16),
                               ("--precision", "fp4"), ("--policy", "wild"), ("--threads", 0), ("--cosine-threshold", 2),
-                              ("--table-budget", 0), ("--fragment-limit", 0), ("--batch", "many"), ("--seed", "x")]:
+                              ("--table-budget", 0), ("--table-budget", -1), ("--table-budget", 10 << 20),
+                              ("--fragment-limit", 0), ("--fragment-limit", -1), ("--fragment-limit", 1 << 30),
+                              ("--optimization-steps", -1), ("--calls", -1), ("--layers", 2000),
+                              ("--image-size", 1400000), ("--image-size", -14), ("--batch", 5000), ("--batch", "many"), ("--seed", "x")]:
             with self.subTest(f"{option} {value}"):
                 self.refuse("e2e", MODEL, "--small", option, value)
         self.refuse("e2e", MODEL, "--fuse-qkv", "--no-fuse-qkv", text="exclude")
@@ -87,17 +90,25 @@ class DoesNotFit(TempDir):
             self.assertGreater(error["failing_tiles"], 0)
             self.assertTrue(error["suggestions"])
 
+    def test_far_too_large_is_refused_in_seconds(self):
+        """Full width and depth; seconds of the processor, since the machine may be busy with other things."""
+        for model in ("siglip-so400m", "pe-core-l14-capacity"):
+            for option, value in (("--batch", 64), ("--batch", 256), ("--layers", 1000), ("--image-size", 1400),
+                                  ("--image-size", 2800)):
+                with self.subTest(model=model, option=option, value=value):
+                    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                    error = result("e2e", model, option, value, "--progress", "never", check=3, timeout=600)["error"]
+                    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                    self.assertLess(after.ru_utime - before.ru_utime, 20)
+                    self.assertIn(error["kind"], ("capacity", "contiguity", "fragments"))
+                    self.assertEqual(error["missing_bytes"], error["needed_bytes"] - error["available_bytes"])
+                    self.assertGreater(error["missing_bytes"], 0)
+                    self.assertTrue(error["suggestions"])
+
     def test_budgets_met_exactly_and_missed_by_one(self):
         for model in ("siglip-so400m", "pe-core-l14-capacity"):
-            fits = result("e2e", model, *SMALL, "--cosine-threshold", "0.9")["compile"]["exchange"]
-            table, fragments = fits["table_bytes_max"], fits["fragments_max"]
-            again = result("e2e", model, *SMALL, "--table-budget", table, "--fragment-limit", fragments,
-                           "--cosine-threshold", "0.9")["compile"]["exchange"]
-            self.assertEqual((again["table_bytes_max"], again["fragments_max"]), (table, fragments))
-            error = result("e2e", model, *SMALL, "--table-budget", table - 4, check=3)["error"]
-            self.assertEqual((error["kind"], error["needed_bytes"], error["missing_bytes"]), ("exchange-table", table, 4))
-            error = result("e2e", model, *SMALL, "--fragment-limit", fragments - 1, check=3)["error"]
-            self.assertEqual((error["kind"], error["needed_bytes"], error["missing_bytes"]), ("fragments", fragments, 1))
+            assert_budgets_are_exact(self, lambda *options, check, model=model: result(
+                "e2e", model, *SMALL, "--cosine-threshold", "0.9", *options, check=check))
 
 
 class Photographs(TempDir):
@@ -189,6 +200,31 @@ class Interrupted(TempDir):
             child.send_signal(signal_number)
             self.assertEqual(child.wait(timeout=60), 130)
             self.assertEqual(os.listdir(self.folder), [])
+
+    def test_whole_files_or_none_at_every_stage(self):
+        """Interrupted after each sixteenth of the whole run: planning to the last call, both kinds of files."""
+        package, report = self.folder / "p.ipuexe", self.folder / "r.json"
+        command = ["e2e", MODEL, *SMALL, "--cosine-threshold", "0.9", "-o", package, "--json", report]
+        begin = time.monotonic()
+        tilewright(*command, check=0)
+        whole = time.monotonic() - begin
+        interrupted = 0
+        for i in range(16):
+            for file in (package, report):
+                file.unlink(missing_ok=True)
+            child = subprocess.Popen([BIN / "tilewright", *map(str, command)], stdout=subprocess.DEVNULL,
+                                     stderr=subprocess.DEVNULL)
+            time.sleep(whole * (i + 1) / 16)
+            child.send_signal(signal.SIGINT)
+            code = child.wait(timeout=60)
+            self.assertIn(code, (0, 130, -signal.SIGINT))  # the last: before the handler was there
+            interrupted += code == 130
+            self.assertLessEqual({f.name for f in self.folder.iterdir()}, {package.name, report.name})
+            if package.exists():
+                tilewright("inspect", package, check=0)
+            if report.exists():
+                json.loads(report.read_text())
+        self.assertGreater(interrupted, 8)
 
 
 class Outputs(TempDir):

@@ -42,21 +42,26 @@ class Fit(TempDir):
         self.assertLess(row["bound"]["parameter_bytes"], 430_000_000)
         self.assertGreater(row["bound"]["bytes_per_tile"], 428_000_000 // 64)
 
-    def test_one_refusing_policy_is_no_proof(self):
-        refused = rows("--batch", "1", "--layers", 1, "--tiles", 90, "--policy", "default")["rows"][0]
-        self.assertEqual(refused["verdict"], "undecided")
-        self.assertEqual(len(refused["attempts"]), 1)
-        error = refused["attempts"][0]["error"]
-        if error["kind"] in ("capacity", "contiguity", "fragmentation"):
-            self.assertGreater(error["missing_bytes"], 0)
-            self.assertIn("step_path", error)
-
     def test_the_verdict_follows_from_the_attempts(self):
-        row = rows("--batch", "1", "--layers", 1, "--tiles", 90)["rows"][0]
-        self.assertEqual([a["policy"] for a in row["attempts"]], ["default", "capacity"])
-        kinds = {a["error"]["kind"] for a in row["attempts"]}
-        self.assertEqual(row["verdict"], "cannot-fit" if kinds == {"capacity"} else "undecided")
-        self.assertTrue(row["proof"])
+        for policies in (["default"], ["default", "capacity"]):
+            row = rows("--batch", "1", "--layers", 1, "--tiles", 90, "--policy",
+                       policies[0] if len(policies) == 1 else "both")["rows"][0]
+            self.assertEqual([a["policy"] for a in row["attempts"]], policies)
+            errors = [a["error"] for a in row["attempts"]]
+            searched = any(e["kind"] == "fragmentation" for e in errors)
+            self.assertEqual(row["verdict"], "undecided" if searched else "cannot-fit")
+            self.assertTrue(row["proof"])
+            for error in errors:
+                if error["kind"] in ("capacity", "contiguity", "fragmentation"):
+                    self.assertGreater(error["missing_bytes"], 0)
+                    self.assertIn("step_path", error)
+
+    def test_a_limit_that_the_schedule_exceeds_decides(self):
+        for limit, value, kind in (("--fragment-limit", 10, "fragments"), ("--table-budget", 1000, "exchange-table")):
+            row = rows(*SMALL, "--batch", "1", limit, value)["rows"][0]
+            self.assertEqual(row["verdict"], "cannot-fit")
+            self.assertEqual({a["error"]["kind"] for a in row["attempts"]}, {kind})
+            self.assertIn("limit", row["proof"])
 
     def test_lists_and_ranges(self):
         self.assertEqual([r["batch"] for r in rows(*SMALL, "--batch", "2,1,2..3")["rows"]], [1, 2, 3])

@@ -40,6 +40,25 @@ def result(*arguments, check=0, **kwargs):
     return json.loads(tilewright(*arguments, "--json", "-", check=check, **kwargs).stdout)
 
 
+def assert_budgets_are_exact(test, build):
+    """`build(*options, check=code)` compiles one job and returns its JSON. What the job needs is enough, the smallest
+    step less is refused with numbers that add up. Returns the `compile` object without extra options."""
+    free = build(check=0)["compile"]
+    table, fragments = (free["exchange"][key] for key in ("table_bytes_max", "fragments_max"))
+    again = build("--table-budget", table, "--fragment-limit", fragments, check=0)["compile"]["exchange"]
+    test.assertEqual((again["table_bytes_max"], again["fragments_max"]), (table, fragments))
+    for option, needed, step, kind in (("--table-budget", table, 4, "exchange-table"),
+                                       ("--fragment-limit", fragments, 1, "fragments")):
+        error = build(option, needed - step, check=3)["error"]
+        test.assertEqual((error["kind"], error["needed_bytes"], error["available_bytes"], error["missing_bytes"]),
+                         (kind, needed, needed - step, step))
+    return free
+
+
+# Full depth takes minutes: only with ./test.sh --long.
+long_test = unittest.skipUnless(os.environ.get("TILEWRIGHT_LONG"), "long: set TILEWRIGHT_LONG=1")
+
+
 class TempDir(unittest.TestCase):
     """A test with an empty folder of its own."""
 

@@ -6,11 +6,11 @@ import json
 import os
 import unittest
 
-from harness import SOURCE, TempDir, ipu_e2e, values
+from harness import SOURCE, TempDir, ipu_e2e, long_test, values
 
 
 class Runs(TempDir):
-    def run_line(self, model, layers, timeout):
+    def run_line(self, model, layers, timeout, cosine=0.99):
         folder = self.folder / "artifacts"
         done = ipu_e2e(SOURCE / "configs" / "c600.toml", "--sdk", os.environ.get("POPLAR_SDK_ENABLED", "/opt/poplar"),
                        "--runtime-source", "device/static_runtime.S", "--workload", "siglip-vit-benchmark", *model,
@@ -24,8 +24,8 @@ class Runs(TempDir):
         for k in (1, 2):
             self.assertIn(f"referenceInference={k} numericalTest=PASS", lines)
         self.assertEqual(lines[-1], f"package={folder / 'model.ipuexe'} hardwareTest=PASS")
-        self.assertGreater(float(values(done.stdout)["referenceMinimumCosineSimilarity"]), 0.99)
         print("\n" + "\n".join(line for line in lines if "=" in line))
+        self.assertGreaterEqual(float(values(done.stdout)["referenceMinimumCosineSimilarity"]), cosine)
         calls = json.loads((folder / "result.json").read_text())["run"]["calls"]
         self.assertEqual(calls[1]["same_as_call"], 0)
 
@@ -38,13 +38,13 @@ class SeedCommands(Runs):
         self.run_line([], 1, 1500)
 
 
-@unittest.skipUnless(os.environ.get("TILEWRIGHT_LONG"), "long: set TILEWRIGHT_LONG=1")
+@long_test
 class FullDepth(Runs):
     def test_pe(self):
-        self.run_line(["--vit-model", "pe-core-l14-capacity"], 24, 5000)
+        self.run_line(["--vit-model", "pe-core-l14-capacity"], 24, 5000, cosine=0.993)
 
     def test_siglip(self):
-        self.run_line([], 27, 5000)
+        self.run_line([], 27, 5000, cosine=0.993)
 
 
 if __name__ == "__main__":

@@ -18,18 +18,18 @@ FitAttempt refused(plan::Policy policy, ErrorKind kind) {
   return a;
 }
 
-TEST(Verdict, CapacityOfEveryPolicyIsAProof) {
-  const FitAttempt d = refused(plan::Policy::Default, ErrorKind::Capacity);
-  const FitAttempt c = refused(plan::Policy::Capacity, ErrorKind::Capacity);
-  EXPECT_EQ(verdict_of({d, c}), Verdict::CannotFit);
-  EXPECT_EQ(verdict_of({d}), Verdict::Undecided);
-  EXPECT_EQ(verdict_of({d, d}), Verdict::Undecided);
+TEST(Verdict, RefusalsThatEveryCompilationMeetsDecide) {
   EXPECT_EQ(verdict_of({}), Verdict::Undecided);
+  for (const ErrorKind kind : {ErrorKind::Capacity, ErrorKind::Contiguity, ErrorKind::ExchangeTable,
+                               ErrorKind::Fragments, ErrorKind::Code, ErrorKind::HostBuffer}) {
+    const FitAttempt d = refused(plan::Policy::Default, kind);
+    EXPECT_EQ(verdict_of({d}), Verdict::CannotFit);
+    EXPECT_EQ(verdict_of({d, refused(plan::Policy::Capacity, ErrorKind::Capacity)}), Verdict::CannotFit);
+  }
 }
 
-TEST(Verdict, OtherFailuresProveNothing) {
-  for (const ErrorKind kind : {ErrorKind::Fragmentation, ErrorKind::Contiguity, ErrorKind::ExchangeTable,
-                               ErrorKind::Fragments, ErrorKind::Code, ErrorKind::UnsupportedOp})
+TEST(Verdict, AFailedSearchProvesNothing) {
+  for (const ErrorKind kind : {ErrorKind::Fragmentation, ErrorKind::SubWord, ErrorKind::UnsupportedOp})
     EXPECT_EQ(verdict_of({refused(plan::Policy::Default, ErrorKind::Capacity),
                           refused(plan::Policy::Capacity, kind)}),
               Verdict::Undecided);
