@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "place/legal.h"
+#include "place/arena.h"
 
 namespace tw::place {
 
@@ -17,11 +17,10 @@ struct Greedy {
   std::uint64_t free_bytes = 0;         // for `failed`: all bytes free over its lifetime
 };
 
-using Partners = std::vector<std::vector<std::uint32_t>>;
-
 std::vector<std::uint32_t> sorted_requests(const Problem& problem, Order order);
+// Each request takes the lowest of the starts where it breaks least of `wishes`.
 // `by_first`: the order ascends in `first`, so that what is over can be forgotten (faster, same result).
 Greedy first_fit(const Device& device, const Problem& problem, const Legal& legal, const Partners& partners,
-                 const std::vector<std::uint32_t>& order, bool by_first);
+                 const Wishes& wishes, const std::vector<std::uint32_t>& order, bool by_first);
 
 }  // namespace tw::place

@@ -46,8 +46,8 @@ Range element_span(const Device& device, std::uint32_t begin, std::uint32_t byte
   return {unit_start(begin), unit_start(last) + unit};
 }
 
-std::vector<std::vector<std::uint32_t>> partners_of(const Problem& problem) {
-  std::vector<std::vector<std::uint32_t>> partners(problem.requests.size());
+Partners partners_of(const Problem& problem) {
+  Partners partners(problem.requests.size());
   for (const auto& [a, b] : problem.separate) {
     partners[a].push_back(b);
     partners[b].push_back(a);

@@ -34,6 +34,9 @@ std::uint64_t total_bytes(const std::vector<Range>& ranges);
 Range element_span(const Device& device, std::uint32_t begin, std::uint32_t bytes);
 
 // Separation partners of every request.
-std::vector<std::vector<std::uint32_t>> partners_of(const Problem& problem);
+using Partners = std::vector<std::vector<std::uint32_t>>;
+Partners partners_of(const Problem& problem);
+
+inline bool share_element(Range a, Range b) { return a.begin < b.end && b.begin < a.end; }
 
 }  // namespace tw::place

@@ -27,11 +27,20 @@ struct Request {
   std::uint32_t first = 0, last = kForever;  // both inclusive; 0 = present at upload
 };
 
+// Two requests that had better not share a contention element, because an exchange phase reads one and writes
+// the other (hardware.md 1.4). A choice among legal placements only; weights add up.
+struct Preference {
+  std::uint32_t a = 0, b = 0;
+  std::uint64_t weight = 0;
+  bool operator==(const Preference&) const = default;
+};
+
 struct Problem {
   std::vector<Range> free;  // bytes that may be used, ascending, disjoint; no range crosses interleaved_base
   std::vector<Range> aperture;  // usable only by Standard requests with first > 0 and last < kForever (8.3)
   std::vector<Request> requests;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> separate;  // must not share a contention element (8.1)
+  std::vector<Preference> apart = {};
 };
 
 struct Placement {
@@ -39,6 +48,7 @@ struct Placement {
   std::uint64_t peak_live_bytes =
       0;  // max over steps of the bytes of live requests, as placed (alignment in)
   std::uint32_t peak_step = 0;
+  std::uint64_t shared_weight = 0;  // of the preferences that are not kept
 };
 
 // Why a tile could not be placed. Capacity: a lower bound of live bytes exceeds what there is (a proof).
@@ -56,7 +66,8 @@ using Result = std::variant<Placement, NoFit>;
 // Proofs first (Capacity, then Contiguity). Then greedy in lifetime order, size order, long-lived first;
 // these orders repaired (what found no place moves to the front, at most 256 rounds each and 60,000
 // placements); then the bounded address search of compiler.md 8.5 (4,096 nodes, 2,000,000 filter operations).
-// Deterministic. InternalError: alignment no power of two, first > last, or a separation pair that names no
+// What is found is then improved by the preferences (prefer.h); they never decide whether there is a
+// placement. Deterministic. InternalError: alignment no power of two, first > last, or a pair that names no
 // two requests.
 Result solve(const Device& device, const Problem& problem);
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "place/greedy.h"
 #include "place/legal.h"
+#include "place/prefer.h"
 #include "place/search.h"
 
 namespace tw::place {
@@ -24,6 +25,8 @@ void check_problem(const Problem& problem) {
   }
   for (const auto& [a, b] : problem.separate)
     TW_CHECK(a < n && b < n && a != b, "separation pair names no two requests");
+  for (const Preference& p : problem.apart)
+    TW_CHECK(p.a < n && p.b < n && p.a != p.b, "preferred separation names no two requests");
 }
 
 // Calls visit(step, live[0..]) at every step where something begins; `weight(i, k)` adds request i to sum k.
@@ -194,7 +197,7 @@ std::optional<std::vector<std::uint32_t>> repaired_order(const Device& device, c
     std::vector<std::uint32_t> order = sorted_requests(problem, repair.start);
     const auto residents = repair.residents_first ? std::ranges::count_if(order, resident) : 0;
     for (int round = 0; round < kRepairRounds && placements < kRepairPlacements; ++round) {
-      Greedy attempt = first_fit(device, problem, legal, partners, order, false);
+      Greedy attempt = first_fit(device, problem, legal, partners, {}, order, false);
       if (!attempt.failed) return std::move(attempt.address);
       const auto failed = std::ranges::find(order, *attempt.failed);
       placements += static_cast<std::uint64_t>(failed - order.begin()) + 1;
@@ -202,6 +205,19 @@ std::optional<std::vector<std::uint32_t>> repaired_order(const Device& device, c
     }
   }
   return std::nullopt;
+}
+
+// Any legal placement, without a look at the preferences; else the last greedy attempt says why.
+std::optional<std::vector<std::uint32_t>> any_placement(const Device& device, const Problem& problem,
+                                                        const Legal& legal, const Partners& partners,
+                                                        Greedy& attempt) {
+  for (Order order : {Order::Lifetime, Order::Size, Order::LongLived}) {
+    attempt = first_fit(device, problem, legal, partners, {}, sorted_requests(problem, order),
+                        order == Order::Lifetime);
+    if (!attempt.failed) return std::move(attempt.address);
+  }
+  if (auto address = repaired_order(device, problem, legal, partners)) return address;
+  return address_search(device, problem, legal, partners);
 }
 
 }  // namespace
@@ -213,16 +229,12 @@ Result solve(const Device& device, const Problem& problem) {
   if (auto no = prove_contiguity(problem, legal)) return *std::move(no);
   const Partners partners = partners_of(problem);
   Greedy attempt;
-  for (Order order : {Order::Lifetime, Order::Size, Order::LongLived}) {
-    attempt = first_fit(device, problem, legal, partners, sorted_requests(problem, order),
-                        order == Order::Lifetime);
-    if (!attempt.failed) return finish(problem, legal, std::move(attempt.address));
-  }
-  if (auto address = repaired_order(device, problem, legal, partners))
-    return finish(problem, legal, *std::move(address));
-  if (auto address = address_search(device, problem, legal, partners))
-    return finish(problem, legal, *std::move(address));
-  return fragmentation(problem, attempt);
+  auto found = any_placement(device, problem, legal, partners, attempt);
+  if (!found) return fragmentation(problem, attempt);
+  Preferred preferred = keep_apart(device, problem, legal, partners, *std::move(found));
+  Placement placement = finish(problem, legal, std::move(preferred.address));
+  placement.shared_weight = preferred.broken;
+  return placement;
 }
 
 }  // namespace tw::place

@@ -1,6 +1,7 @@
 #include "tile/problems.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -30,6 +31,92 @@ place::Request request_of(const Buffer& b) {
   return r;
 }
 
+// One preference for each pair.
+void add_up(std::vector<place::Preference>& apart) {
+  std::ranges::sort(apart, {}, [](const place::Preference& p) { return std::pair(p.a, p.b); });
+  std::size_t kept = 0;
+  for (const place::Preference& p : apart) {
+    if (kept > 0 && apart[kept - 1].a == p.a && apart[kept - 1].b == p.b)
+      apart[kept - 1].weight += p.weight;
+    else
+      apart[kept++] = p;
+  }
+  apart.resize(kept);
+}
+
+// Words that a phase reads from and writes into the buffers of each tile.
+class Traffic {
+ public:
+  struct Use {
+    std::uint32_t buffer = 0;
+    std::uint64_t read = 0, written = 0;
+  };
+
+  explicit Traffic(const Program& program, std::uint32_t tiles)
+      : program_(program), of_tile_(tiles), entry_(program.buffers.size(), kNone) {}
+
+  void count(const Phase& phase) {
+    for (std::uint32_t tile : active_) {
+      for (const Use& u : of_tile_[tile]) entry_[u.buffer] = kNone;
+      of_tile_[tile].clear();
+    }
+    active_.clear();
+    for (const Transfer& t : phase.transfers) {
+      use(t.source).read += t.words;
+      for (std::uint32_t k = 0; k < t.receiver_count; ++k)
+        use(phase.receivers[t.first_receiver + k].buffer).written += t.words;
+    }
+  }
+  const std::vector<std::uint32_t>& active() const { return active_; }  // tiles
+  const std::vector<Use>& of(std::uint32_t tile) const { return of_tile_[tile]; }
+
+ private:
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+
+  Use& use(BufferId id) {
+    const std::uint32_t tile = program_.buffers[id.value].tile.value;
+    std::vector<Use>& uses = of_tile_[tile];
+    std::uint32_t& entry = entry_[id.value];
+    if (entry == kNone) {
+      if (uses.empty()) active_.push_back(tile);
+      entry = static_cast<std::uint32_t>(uses.size());
+      uses.push_back({id.value});
+    }
+    return uses[entry];
+  }
+
+  const Program& program_;
+  std::vector<std::vector<Use>> of_tile_;
+  std::vector<std::uint32_t> entry_;  // per buffer: its place in of_tile_
+  std::vector<std::uint32_t> active_;
+};
+
+// Cycles that a phase may lose when sends from a and receives into b must not meet: the shorter stream has to
+// wait for the longer or the other way round, and tiles behind it wait with it.
+std::uint64_t loss(const Traffic::Use& a, const Traffic::Use& b) {
+  return std::min(a.read, b.written) + std::max(a.read, b.written) / 8;
+}
+
+// Sources and destinations of one phase on one tile had better stand in different elements (hardware.md 1.4).
+void prefer_apart(const Program& program, const std::vector<std::uint32_t>& index,
+                  std::vector<TilePlacement>& tiles) {
+  Traffic traffic(program, static_cast<std::uint32_t>(tiles.size()));
+  for (const Phase& phase : program.phases) {
+    traffic.count(phase);
+    for (std::uint32_t tile : traffic.active()) {
+      for (const Traffic::Use& a : traffic.of(tile)) {
+        if (a.read == 0) continue;
+        for (const Traffic::Use& b : traffic.of(tile)) {
+          if (b.written == 0 || a.buffer == b.buffer) continue;
+          const auto [low, high] = std::minmax(index[a.buffer], index[b.buffer]);
+          tiles[tile].problem.apart.push_back({low, high, loss(a, b) * phase.iterations});
+        }
+      }
+    }
+  }
+  for (TilePlacement& t : tiles) add_up(t.problem.apart);
+}
+
 }  // namespace
 
 std::vector<TilePlacement> placement_problems(const Device& device, const Program& program,
@@ -50,6 +137,7 @@ std::vector<TilePlacement> placement_problems(const Device& device, const Progra
   }
   for (const auto& [a, b] : program.separate)
     tiles[program.buffers[a.value].tile.value].problem.separate.emplace_back(index[a.value], index[b.value]);
+  prefer_apart(program, index, tiles);
   return tiles;
 }
 
