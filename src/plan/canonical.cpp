@@ -6,6 +6,7 @@
 #include <bit>
 #include <tuple>
 
+#include "base/capacity.h"
 #include "base/error.h"
 #include "base/math.h"
 
@@ -44,12 +45,19 @@ std::uint32_t row_owners(const tensor::Shape& shape, std::uint32_t tiles, Policy
   return cd(rows, std::max(wanted, cd(rows, tiles)));
 }
 
-void check_home(const Device& device, const tensor::Shape& shape, std::uint64_t shard, std::uint32_t copies) {
-  if (shard * copies + kSupportReservation <= data_budget(device)) return;
-  throw Error(
-      ErrorKind::Capacity,
-      fmt::format("a parameter {} x {} needs {} bytes on a tile, of {} available", tensor::to_string(shape),
-                  copies, shard * copies, data_budget(device) - kSupportReservation));
+// A parameter of which one shard per iteration is already more than a tile.
+void check_home(const Device& device, const tensor::Shape& shape, tensor::Precision precision,
+                std::uint64_t shard, std::uint64_t owners, std::uint32_t copies) {
+  CapacityDetail d;
+  d.needed_bytes = shard * copies;
+  d.available_bytes = data_budget(device) - kSupportReservation;
+  if (d.needed_bytes <= d.available_bytes) return;
+  d.missing_bytes = d.needed_bytes - d.available_bytes;
+  d.failing_tiles = static_cast<std::uint32_t>(owners);
+  d.live = {{fmt::format("one shard for each of {} iterations", copies), "parameter",
+             tensor::to_string(shape), tensor::name_of(precision), d.needed_bytes, 0, 0, -1}};
+  if (copies > 1) d.suggestions = {{"half the layers (--layers)", d.needed_bytes / 2}};
+  throw does_not_fit(ErrorKind::Capacity, std::move(d), 0);
 }
 
 struct HomeLoad {
@@ -98,7 +106,8 @@ TensorType vector_home(const Device& device, const tensor::Shape& shape, std::ui
   const std::uint64_t grains_per_tile = std::max<std::uint64_t>(1, limit / (grain * kBytes * copies));
   const std::uint64_t required = cd(cd(count, std::uint64_t{grain}), grains_per_tile);
   const std::uint64_t owners = std::max(std::min(cd(count * kBytes, kVectorChunk), most), required);
-  if (owners > most) check_home(device, shape, cd(count, most) * kBytes, copies);
+  if (owners > most)
+    check_home(device, shape, tensor::Precision::F16, cd(count, most) * kBytes, most, copies);
   return linear_type(shape, tensor::Precision::F16, grain,
                      static_cast<std::uint32_t>(std::max<std::uint64_t>(1, std::min(owners, most))));
 }
@@ -119,7 +128,8 @@ TensorType matrix_home(const Device& device, const tensor::Shape& shape, tensor:
     best = std::min(best, {shard, shard * rp * cp, rp, cp});
   }
   const auto [shard, total, rp, cp] = best;
-  check_home(device, shape, shard * tensor::bytes_of(encoding.precision), copies);
+  check_home(device, shape, encoding.precision, shard * tensor::bytes_of(encoding.precision),
+             std::uint64_t{rp} * cp, copies);
   TensorType type{.shape = shape, .encoding = encoding, .layout = {}};
   type.layout.order.kind = Order::AmpLeftT;
   type.layout.memory = memory;

@@ -1,4 +1,5 @@
-"""One layer of each model at full width on 1,472 tiles: the issue's main runs (slow)."""
+"""Full width on 1,472 tiles: one layer of each model, and jobs that are far too large (slow)."""
+import resource
 import unittest
 
 from harness import PHOTOS, result
@@ -22,6 +23,29 @@ class FullWidth(unittest.TestCase):
 
     def test_pe(self):
         self.run_model("pe-core-l14-capacity")
+
+
+class FarTooLarge(unittest.TestCase):
+    def refuse(self, option, value):
+        """Seconds of the processor, since the machine may be busy with other things."""
+        for model in ("siglip-so400m", "pe-core-l14-capacity"):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+            error = result("e2e", model, option, value, "--progress", "never", check=3, timeout=900)["error"]
+            self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, 20, model)
+            self.assertIn(error["kind"], ("capacity", "contiguity", "fragments"))
+            self.assertEqual(error["missing_bytes"], error["needed_bytes"] - error["available_bytes"])
+            self.assertGreater(error["missing_bytes"], 0)
+            self.assertTrue(error["suggestions"])
+
+    def test_batch(self):
+        self.refuse("--batch", 64)
+        self.refuse("--batch", 256)
+
+    def test_layers(self):
+        self.refuse("--layers", 1000)
+
+    def test_image_size(self):
+        self.refuse("--image-size", 1400)
 
 
 if __name__ == "__main__":
