@@ -3,10 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "base/math.h"
+#include "base/parallel.h"
 #include "plan/price.h"
+#include "plan/select.h"
 
 namespace tw::plan {
 namespace {
@@ -17,94 +20,43 @@ using tensor::Order;
 using tensor::Padding;
 using tensor::TensorType;
 
-constexpr std::uint32_t kKeyBlock = 64;
-constexpr std::uint32_t kMicro = 16;              // F16 panel width
-constexpr std::uint32_t kSplitSoftmaxKeys = 128;  // shortest row that may be split (5.4)
+constexpr std::size_t kMostGrids = 32;  // fragments built per attention
 // Most bytes of complete keys or values on a tile: four pairs of elements of region 1; three under the
 // capacity policy.
 constexpr std::uint32_t kOperandBytes = 131072, kCapacityOperandBytes = 98304;
 
-struct Shape3 {
-  std::uint32_t streams, queries, keys, parts;  // parts of the query rows
-};
-
-// [S, rows, cols] on t = stream + S * row part; columns padded to panels.
-TensorType query_type(const Shape3& s, std::uint32_t cols, std::uint32_t block, ElementOrder order) {
-  TensorType type{.shape = {s.streams, s.queries, cols}, .encoding = {}, .layout = {}};
-  type.layout.order = order;
-  type.layout.tiling.tile_count = s.streams * s.parts;
-  type.layout.tiling.axes = {axis_tiling(0, s.streams, 1), axis_tiling(1, s.parts, s.streams),
-                             axis_tiling(2, 1, 1, block, Padding::Zero)};
-  return type;
-}
-
-// Owner grid of keys or values: per stream `blocks` parts of the key rows times `panels` parts of the
-// columns.
-struct KeyGrid {
-  std::uint32_t blocks = 1, panels = 1, replicas = 1;
-};
-
-// [S, keys, cols] padded to whole key blocks and panels: t = stream + S * (block + blocks * panel).
-TensorType key_type(const Shape3& s, std::uint32_t cols, const KeyGrid& g, ElementOrder order) {
-  TensorType type{.shape = {s.streams, s.keys, cols}, .encoding = {}, .layout = {}};
-  type.layout.order = order;
-  type.layout.tiling.tile_count = s.streams * g.blocks * g.panels * g.replicas;
-  type.layout.tiling.replicas = g.replicas;
-  type.layout.tiling.axes = {axis_tiling(0, s.streams, 1),
-                             axis_tiling(1, g.blocks, s.streams, kKeyBlock, Padding::Zero),
-                             axis_tiling(2, g.panels, s.streams * g.blocks, kMicro, Padding::Zero)};
-  return type;
-}
-
-// The grid of packing owners with the smallest shard, then the fewest owners.
-KeyGrid packing_grid(const Shape3& s, std::uint32_t cols, std::uint32_t tiles) {
-  const std::uint32_t blocks = cd(s.keys, kKeyBlock), panels = cd(cols, kMicro);
-  KeyGrid best;
-  std::pair<std::uint32_t, std::uint32_t> best_score{UINT32_MAX, 0};
-  for (std::uint32_t p = 1; p <= std::min(panels, tiles / s.streams); ++p) {
-    const std::uint32_t b = std::min(blocks, tiles / (s.streams * p));
-    const std::pair score{cd(panels, p) * cd(blocks, b), p * b};
-    if (score < best_score) best_score = score, best = {.blocks = b, .panels = p, .replicas = 1};
+AttentionShape shape_of(const Draft& draft, const Held& q, const Held& k, const Held& v) {
+  AttentionShape s{.streams = q.shape[0],
+                   .queries = q.shape[1],
+                   .keys = k.shape[1],
+                   .width = q.shape[2],
+                   .values = v.shape[2],
+                   .parts = 1};
+  if (s.streams > draft.tiles()) {
+    throw Error(ErrorKind::UnsupportedOp,
+                fmt::format("{}: attention has {} streams (batch x heads), more than {} tiles", draft.path,
+                            s.streams, draft.tiles()));
   }
-  return best;
+  s.parts = std::min(s.queries, draft.tiles() / s.streams);
+  return s;
 }
 
-// Packs keys or values once on a grid of panels, then sends the panels to every query owner. The complete
-// operand is interleaved: wide loads, and it needs region 1 anyway.
-TensorId pack_and_broadcast(Draft& draft, const std::string& name, const Held& x, const Shape3& s,
+// Packs keys or values once, then sends the panels to every query owner. The complete operand is interleaved:
+// wide loads, and it needs region 1 anyway.
+TensorId pack_and_broadcast(Draft& draft, const std::string& name, const Held& x, const AttentionShape& s,
                             ElementOrder packed, ElementOrder complete) {
-  const std::uint32_t width = x.shape[2];
-  const KeyGrid grid = packing_grid(s, width, draft.tiles());
-  const TensorId rows =
-      gather(draft, name + ".rows", x, key_type(s, width, grid, {}), draft.all_tiles(), Role::Scratch);
-  const TensorId panels = draft.add(name + ".packed", key_type(s, width, grid, packed), Role::Operand);
-  draft.local({.kind = LocalKind::Reorder, .inputs = {rows}, .outputs = {panels}});
-  TensorType type = key_type(s, width, {.blocks = 1, .panels = 1, .replicas = s.parts}, complete);
+  const TensorId panels = pack_keys(draft, name, x, s, packed);
+  TensorType type{.shape = {s.streams, s.keys, x.shape[2]}, .encoding = {}, .layout = {}};
+  type.layout.order = complete;
   type.layout.memory = MemoryClass::Interleaved;
+  type.layout.tiling.tile_count = s.streams * s.parts;
+  type.layout.tiling.replicas = s.parts;
+  type.layout.tiling.axes = {axis_tiling(0, s.streams, 1),
+                             axis_tiling(1, 1, s.streams, kKeyBlock, Padding::Zero),
+                             axis_tiling(2, 1, s.streams, kPanel, Padding::Zero)};
   const TensorId operand = draft.add(name, std::move(type), Role::Operand);
   draft.copy_panels(operand, panels);
   return operand;
-}
-
-Local softmax_step(Draft& draft, TensorId scores, TensorId weights, TensorId state, float scale,
-                   std::uint32_t keys) {
-  Local softmax{.kind = LocalKind::Softmax, .inputs = {scores}, .outputs = {weights, state}, .scale = scale};
-  if (keys < kSplitSoftmaxKeys) return softmax;
-  Local split = softmax;
-  split.split = true;
-  Layouts layouts(draft.plan);
-  return local_cycles(draft.plan, split, layouts) < local_cycles(draft.plan, softmax, layouts) ? split
-                                                                                               : softmax;
-}
-
-constexpr ElementOrder kLeft{.kind = Order::AmpLeft}, kRight{.kind = Order::AmpRight};
-
-// Statistics of a key block: [2, S, R] F32 beside the query rows.
-TensorId add_state(Draft& draft, const std::string& name, const Shape3& s) {
-  TensorType type{.shape = {2, s.streams, s.queries}, .encoding = {tensor::Precision::F32, 0}, .layout = {}};
-  type.layout.tiling.tile_count = s.streams * s.parts;
-  type.layout.tiling.axes = {axis_tiling(1, s.streams, 1), axis_tiling(2, s.parts, s.streams)};
-  return draft.add(name, std::move(type), Role::Scratch);
 }
 
 // Unnormalised probabilities of one key block and their PV product. `suffix` tells blocks apart.
@@ -112,39 +64,33 @@ struct Block {
   TensorId pv, state;
 };
 Block emit_block(Draft& draft, const std::string& suffix, TensorId q_left, const Held& k, const Held& v,
-                 const Shape3& s, float scale) {
-  const std::uint32_t padded_keys = up(s.keys, kKeyBlock), values = v.shape[2];
-  const TensorId keys = pack_and_broadcast(draft, "k" + suffix, k, s, kRight, kRight);
-  TensorType score_type = query_type(s, s.keys, kKeyBlock, kLeft);
-  TensorType weight_type = score_type;
+                 const AttentionShape& s, float scale) {
+  const TensorId keys = pack_and_broadcast(draft, "k" + suffix, k, s, kRightOrder, kRightOrder);
+  TensorType score_type = query_type(s, s.keys, kKeyBlock, kLeftOrder);
   score_type.layout.memory = MemoryClass::Interleaved;
   const TensorId scores = draft.add("scores" + suffix, score_type, Role::Scratch);
   draft.step(Product{.left = q_left, .right = keys, .out = scores, .right_transposed = true});
-  const TensorId weights = draft.add("weights" + suffix, weight_type, Role::Operand);
-  const TensorId state = add_state(draft, "state" + suffix, s);
-  draft.local(softmax_step(draft, scores, weights, state, scale, s.keys));
+  const Probabilities p = emit_softmax(draft, suffix, scores, s, scale);
 
   // Values arrive after the keys are dead, so that only one of the two is resident.
-  const ElementOrder block{.kind = Order::BlockMajor, .row_block = kKeyBlock, .col_block = 16};
-  const ElementOrder complete{.kind = Order::BlockMajor, .row_block = padded_keys, .col_block = 16};
+  const ElementOrder block{.kind = Order::BlockMajor, .row_block = kKeyBlock, .col_block = kPanel};
+  ElementOrder complete = block;
+  complete.row_block = up(s.keys, kKeyBlock);
   const TensorId v_right = pack_and_broadcast(draft, "v" + suffix, v, s, block, complete);
-  TensorType pv_type = query_type(s, values, kMicro, kLeft);
+  TensorType pv_type = query_type(s, s.values, kPanel, kLeftOrder);
   pv_type.layout.memory = MemoryClass::Interleaved;
   const TensorId pv = draft.add("pv" + suffix, pv_type, Role::Scratch);
-  draft.step(Product{.left = weights, .right = v_right, .out = pv});
-  return {pv, state};
+  draft.step(Product{.left = p.weights, .right = v_right, .out = pv});
+  return {pv, p.state};
 }
 
-// Streaming takes 64 keys at a time. Left alone, attention has one block unless its complete keys or values
-// would take more than the policy allows; then as few equal blocks as do. Complete operands are the memory
-// peak of both models. Measured at batch 2: PE's pooling head (128 columns) 419,896 B -> 362,168 B for 0.1 %
-// more cycles; SigLIP's encoder (72) 485,512 B -> 433,408 B for 1.7 % more, hence under the capacity policy
-// only.
+// Streaming takes 64 keys at a time. Left alone, the query rows take one block unless its complete keys or
+// values would take more than the policy allows; then as few equal blocks as do.
 std::uint32_t keys_at_a_time(const Options& options, std::uint32_t keys, std::uint32_t width) {
   if (options.attention == Attention::Streaming) return kKeyBlock;
   if (options.attention == Attention::Materialized) return keys;
   const std::uint32_t limit = options.policy == Policy::Capacity ? kCapacityOperandBytes : kOperandBytes;
-  const std::uint32_t bytes = 2 * up(keys, kKeyBlock) * up(width, kMicro);
+  const std::uint32_t bytes = 2 * up(keys, kKeyBlock) * up(width, kPanel);
   return up(cd(keys, cd(bytes, limit)), kKeyBlock);
 }
 
@@ -158,30 +104,16 @@ Held key_rows(const Held& x, std::uint32_t start, std::uint32_t length) {
 
 // The running F32 accumulator: width + 2 columns, the last two hold maximum and denominator
 // (compiler.md 3.5).
-TensorId add_accumulator(Draft& draft, const std::string& name, const Shape3& s, std::uint32_t values) {
-  TensorType type = query_type(s, values + 2, kMicro, {});
+TensorId add_accumulator(Draft& draft, const std::string& name, const AttentionShape& s) {
+  TensorType type = query_type(s, s.values + 2, kPanel, {});
   type.encoding = {tensor::Precision::F32, 0};
   return draft.add(name, std::move(type), Role::Scratch);
 }
 
-}  // namespace
-
-TensorId emit_attention(Draft& draft, const Held& q, const Held& k, const Held& v, float scale) {
-  Shape3 s{.streams = q.shape[0], .queries = q.shape[1], .keys = k.shape[1], .parts = 1};
-  if (s.streams > draft.tiles()) {
-    throw Error(ErrorKind::UnsupportedOp,
-                fmt::format("{}: attention has {} streams (batch x heads), more than {} tiles", draft.path,
-                            s.streams, draft.tiles()));
-  }
-  s.parts = std::min(s.queries, draft.tiles() / s.streams);
-  const std::uint32_t values = v.shape[2], all_keys = s.keys;
-  const TensorId q_rows =
-      gather(draft, "q.rows", q, query_type(s, q.shape[2], kMicro, {}), draft.all_tiles(), Role::Scratch);
-  const TensorId q_left = draft.add("q", query_type(s, q.shape[2], kMicro, kLeft), Role::Operand);
-  draft.local({.kind = LocalKind::Reorder, .inputs = {q_rows}, .outputs = {q_left}});
-
-  // Several blocks merge online.
-  const std::uint32_t step = keys_at_a_time(draft.options, all_keys, std::max(q.shape[2], values));
+TensorId emit_on_query_rows(Draft& draft, const Held& q, const Held& k, const Held& v, AttentionShape s,
+                            float scale, std::uint32_t step) {
+  const TensorId q_left = pack_queries(draft, q, s);
+  const std::uint32_t all_keys = s.keys;
   TensorId accumulator;
   for (std::uint32_t start = 0; start < all_keys; start += step) {
     const std::string suffix = step < all_keys ? std::to_string(start / step) : "";
@@ -189,8 +121,8 @@ TensorId emit_attention(Draft& draft, const Held& q, const Held& k, const Held& 
     const bool initial = start == 0, final = start + step >= all_keys;
     const Block block =
         emit_block(draft, suffix, q_left, key_rows(k, start, s.keys), key_rows(v, start, s.keys), s, scale);
-    const TensorId out = final ? draft.add("result", query_type(s, values, kMicro, {}), Role::Activation)
-                               : add_accumulator(draft, "accumulator" + suffix, s, values);
+    const TensorId out = final ? draft.add("result", query_type(s, s.values, kPanel, {}), Role::Activation)
+                               : add_accumulator(draft, "accumulator" + suffix, s);
     Local merge{.kind = LocalKind::Merge, .inputs = {block.pv, block.state}, .outputs = {out}};
     if (!initial) merge.inputs.push_back(accumulator);
     merge.initial = initial;
@@ -199,6 +131,56 @@ TensorId emit_attention(Draft& draft, const Held& q, const Held& k, const Held& 
     accumulator = out;
   }
   return accumulator;
+}
+
+Metrics fragment_metrics(const Draft& draft, const Held& q, const Held& k, const Held& v, float scale,
+                         const AttentionForm& form) {
+  Draft fragment(draft.device, draft.options);
+  fragment.path = draft.path;
+  std::map<TensorId, TensorId> imported;  // one tensor often holds all three
+  const auto local = [&](Held held) {
+    const auto [slot, fresh] = imported.try_emplace(held.tensor);
+    if (fresh) slot->second = fragment.import(draft.at(held.tensor));
+    held.tensor = slot->second;
+    return held;
+  };
+  const Held lq = local(q), lk = local(k), lv = local(v);
+  canonical(fragment, whole(fragment, emit_attention(fragment, lq, lk, lv, scale, form), true));
+  return estimate_quickly(fragment.plan);
+}
+
+}  // namespace
+
+std::vector<AttentionForm> attention_forms(const Draft& draft, const Held& q, const Held& k, const Held& v) {
+  const AttentionShape s = shape_of(draft, q, k, v);
+  std::vector<AttentionForm> forms{
+      {.key_step = keys_at_a_time(draft.options, s.keys, std::max(s.width, s.values)), .grids = {}}};
+  if (draft.options.attention == Attention::Streaming) return forms;
+  for (const AttentionGrids& grids : attention_grids(s, draft.tiles(), kMostGrids)) {
+    forms.push_back({.key_step = 0, .grids = grids});
+  }
+  return forms;
+}
+
+AttentionForm choose_attention(const Draft& draft, const Held& q, const Held& k, const Held& v, float scale) {
+  const std::vector<AttentionForm> forms = attention_forms(draft, q, k, v);
+  if (forms.size() == 1) return forms.front();
+  std::vector<Metrics> metrics(forms.size());
+  parallel_for(forms.size(), 1, draft.options.threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) metrics[i] = fragment_metrics(draft, q, k, v, scale, forms[i]);
+  });
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < forms.size(); ++i) {
+    if (better(metrics[i], metrics[best], draft.options.policy)) best = i;
+  }
+  return forms[best];
+}
+
+TensorId emit_attention(Draft& draft, const Held& q, const Held& k, const Held& v, float scale,
+                        const AttentionForm& form) {
+  const AttentionShape s = shape_of(draft, q, k, v);
+  return form.grids ? emit_on_grids(draft, q, k, v, s, scale, *form.grids)
+                    : emit_on_query_rows(draft, q, k, v, s, scale, form.key_step);
 }
 
 }  // namespace tw::plan

@@ -119,7 +119,7 @@ void Walk::op(const Op& op, std::size_t index, const Region& region) {
         throw Error(ErrorKind::UnsupportedOp,
                     fmt::format("{}: attention needs [streams, rows, width]", op.path));
       }
-      finish(op, emit_attention(draft_, q, k, v, op.scale));
+      finish(op, emit_attention(draft_, q, k, v, op.scale, choose_attention(draft_, q, k, v, op.scale)));
       break;
     }
     case OpKind::Repeat:

@@ -93,13 +93,13 @@ TEST(Build, FullSizeSiglipAndPeVerify) {
   }
 }
 
-// 729 keys of 72 padded columns are 122,880 B, which would be the peak of the whole model.
-TEST(Build, CompleteKeysTakeThreePairsOfElementsUnderTheCapacityPolicy) {
+// 729 keys of 72 padded columns are 122,880 B; on a grid per product no tile holds more than a part of them.
+TEST(Build, NoTileHoldsCompleteKeys) {
   VitShape siglip;
   siglip.batch = 2;
   const graph::Graph graph = Vit(siglip).build();
-  const auto largest_right = [&](Attention attention, Policy policy = Policy::Capacity) {
-    const Plan plan = planned(graph, {.policy = policy, .attention = attention});
+  const auto largest_right = [&](Attention attention) {
+    const Plan plan = planned(graph, {.policy = Policy::Capacity, .attention = attention});
     EXPECT_EQ(joined(verify(plan)), "");
     std::uint64_t most = 0;
     for (const Product* product : steps_of<Product>(plan.steps)) {
@@ -108,9 +108,8 @@ TEST(Build, CompleteKeysTakeThreePairsOfElementsUnderTheCapacityPolicy) {
     }
     return most;
   };
-  EXPECT_EQ(largest_right(Attention::Materialized), 768U * 80 * 2);
-  EXPECT_EQ(largest_right(Attention::Auto), 384U * 80 * 2);
-  EXPECT_EQ(largest_right(Attention::Auto, Policy::Default), 768U * 80 * 2);  // four pairs there
+  EXPECT_LT(largest_right(Attention::Materialized), 64U * 1024);
+  EXPECT_LT(largest_right(Attention::Auto), 64U * 1024);
   EXPECT_EQ(largest_right(Attention::Streaming), 64U * 80 * 2);
 }
 
