@@ -1,49 +1,15 @@
 // Conversions between F16, F32 and F143, linear and into FP8 AL panels (compiler.md 3.8, decisions.md 8).
 #include <array>
-#include <bitset>
-#include <memory>
-#include <mutex>
 #include <vector>
 
 #include "base/math.h"
+#include "kernel/encode.h"
 #include "kernel/half.h"
 #include "kernel/internal.h"
 #include "numeric/formats.h"
 
 namespace tw::kernel {
 namespace {
-
-constexpr std::uint64_t kPanel8 = 32;  // columns of an FP8 AL panel
-
-// F16 -> F143 with one scale: the code of every half, and which finite halves clip.
-struct Encoder {
-  std::array<std::uint8_t, 65536> code;
-  std::bitset<65536> clips;
-  explicit Encoder(int scale) {
-    for (std::uint32_t x = 0; x < 65536; ++x) {
-      const float value = numeric::f16_to_f32(static_cast<std::uint16_t>(x));
-      code[x] = numeric::f32_to_f143(value, scale);
-      clips[x] = numeric::f16_is_finite(static_cast<std::uint16_t>(x)) && numeric::f143_clips(value, scale);
-    }
-  }
-  std::uint64_t encode(const std::uint8_t* halves, std::uint8_t* out, std::size_t n) const {
-    std::uint64_t clipped = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      const auto x = load<std::uint16_t>(halves + 2 * i);
-      out[i] = code[x];
-      clipped += clips[x] ? 1 : 0;
-    }
-    return clipped;
-  }
-};
-
-const Encoder& encoder(std::uint32_t scale_word) {  // made at first use of a scale
-  static std::array<std::unique_ptr<Encoder>, 64> encoders;
-  static std::array<std::once_flag, 64> made;
-  const std::uint32_t index = scale_word & 0x3F;
-  std::call_once(made[index], [&] { encoders[index] = std::make_unique<Encoder>(signed_scale(index)); });
-  return *encoders[index];
-}
 
 // compiler.md 5.4, cast F16 -> FP8; p = rows regrouped per panel (0: order unchanged).
 std::uint64_t encode_cycles(std::uint64_t n, std::uint64_t p) {
@@ -174,15 +140,9 @@ std::uint64_t cycles_pack(const Call& call) {
 void run_pack(std::uint8_t* bytes, std::uint32_t base, const Call& call, Effects& effects) {
   const Sram sram{bytes, base};
   const std::size_t rows = call.m[2], stride = call.m[3], columns = call.m[4], padded = call.m[5];
-  const Encoder& encode = encoder(call.m[6]);
-  for (std::size_t c = 0; c < padded; c += kPanel8) {
-    const std::size_t valid = c < columns ? std::min<std::size_t>(kPanel8, columns - c) : 0;
-    for (std::size_t r = 0; r < rows; ++r) {
-      std::uint8_t* to = sram.at(call.m[0]) + left_index(r, c, rows, kPanel8);
-      if (valid > 0) effects.fp8_clips += encode.encode(sram.at(call.m[1]) + (r * stride + c) * 2, to, valid);
-      std::memset(to + valid, 0, kPanel8 - valid);
-    }
-  }
+  for (std::size_t r = 0; r < rows; ++r)
+    effects.fp8_clips += encode_left_row(encoder(call.m[6]), sram.at(call.m[1]) + r * stride * 2, columns,
+                                         sram.at(call.m[0]), r, rows, padded);
 }
 
 }  // namespace

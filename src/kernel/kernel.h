@@ -39,7 +39,12 @@ enum class Code : std::uint16_t {
   CopyU32,
   CopyStrided32,
   CopyU16,
-  Fill
+  Fill,
+  AddLayerNorm,
+  AddMoments,
+  LayerNormF8,
+  GeluF8,
+  BiasGeluF8
 };
 
 // A call as the supervisor makes it: m[0] = $m2 (output), m[1..7] = $m3..$m9, and the header's spec words.

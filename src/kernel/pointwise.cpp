@@ -1,9 +1,10 @@
-// Add, GELU and bias+GELU on F16 (models.md A.4, decisions.md 7). An activation is a function of one F16
-// number, so it is a table made once from its rounding chain.
+// Add, GELU and bias+GELU on F16, the last two also into F8 panels (models.md A.4, decisions.md 7). An
+// activation is a function of one F16 number, so it is a table made once from its rounding chain.
 #include <algorithm>
 #include <vector>
 
 #include "base/math.h"
+#include "kernel/encode.h"
 #include "kernel/half.h"
 #include "kernel/internal.h"
 #include "numeric/formats.h"
@@ -155,15 +156,93 @@ std::uint64_t cycles_bias_gelu(const Call& call) {
   if (width % 4 == 0) return 222 + rows * (228 + 90 * cd(width, 24U));
   return rows * (gelu_cycles(width) - 330 + 40) + 2 * rows * width + 330;
 }
+// One row; true when a sum overflowed.
+bool bias_gelu_row(const std::uint8_t* in, const std::uint8_t* bias, std::uint8_t* out, std::size_t width) {
+  const std::size_t fused = width / 4 * 4;
+  const bool overflow = add_halves(in, bias, out, width);
+  look_up(fused_table(), out, out, fused);
+  look_up(gelu_table(), out + fused * 2, out + fused * 2, width - fused);
+  return overflow;
+}
 void run_bias_gelu(std::uint8_t* bytes, std::uint32_t base, const Call& call, Effects& effects) {
   const Sram sram{bytes, base};
-  const std::size_t rows = call.m[3], width = call.m[4], fused = width / 4 * 4;
-  for (std::size_t r = 0; r < rows; ++r) {
-    std::uint8_t* out = sram.at(call.m[0]) + r * width * 2;
-    if (add_halves(sram.at(call.m[1]) + r * width * 2, sram.at(call.m[2]), out, width))
+  const std::size_t rows = call.m[3], row_bytes = call.m[4] * 2ULL;
+  for (std::size_t r = 0; r < rows; ++r)
+    if (bias_gelu_row(sram.at(call.m[1]) + r * row_bytes, sram.at(call.m[2]),
+                      sram.at(call.m[0]) + r * row_bytes, call.m[4]))
       effects.f16_overflow = true;
-    look_up(fused_table(), out, out, fused);
-    look_up(gelu_table(), out + fused * 2, out + fused * 2, width - fused);
+}
+
+// ---- GeluF8: out F8 AL(rows, dcols), in ROW, rows, width, dcols, exponent
+std::string validate_gelu_f8(const Call& call) {
+  Checker check("GeluF8", call, 6, 0);
+  check.count(2, "rows");
+  check.count(3, "width", 4);
+  check.count(4, "padded columns", kPanel8);
+  check.require(check.m(3) <= check.m(4), "more columns than padded columns");
+  check.require(check.m(5) < 64, "exponent has more than 6 bits");
+  check.operand(0, "output", check.m(2) * check.m(4));
+  check.operand(1, "input", check.m(2) * check.m(3) * 2);
+  check.disjoint(0, 1);
+  return check.result();
+}
+std::vector<Access> accesses_gelu_f8(const Call& call) {
+  const std::uint64_t rows = call.m[2];
+  Accesses list;
+  list.read(1, call.m[1], rows * call.m[3] * 2);
+  list.write(0, call.m[0], rows * call.m[4]);
+  return list.take();
+}
+std::uint64_t cycles_gelu_f8(const Call& call) {
+  return 138 + call.m[2] * (372 + 1002 * cd(std::uint64_t{call.m[3]}, 192U));
+}
+void run_gelu_f8(std::uint8_t* bytes, std::uint32_t base, const Call& call, Effects& effects) {
+  const Sram sram{bytes, base};
+  const std::size_t rows = call.m[2], width = call.m[3];
+  std::vector<std::uint8_t> halves(width * 2);
+  for (std::size_t r = 0; r < rows; ++r) {
+    look_up(gelu_table(), sram.at(call.m[1]) + r * width * 2, halves.data(), width);
+    effects.fp8_clips +=
+        encode_left_row(encoder(call.m[5]), halves.data(), width, sram.at(call.m[0]), r, rows, call.m[4]);
+  }
+}
+
+// ---- BiasGeluF8: out F8 AL(rows, dcols), in ROW, bias, rows, width, dcols, exponent
+std::string validate_bias_gelu_f8(const Call& call) {
+  Checker check("BiasGeluF8", call, 7, 0);
+  check.count(3, "rows");
+  check.count(4, "width", 4);
+  check.count(5, "padded columns", kPanel8);
+  check.require(check.m(4) <= check.m(5), "more columns than padded columns");
+  check.require(check.m(6) < 64, "exponent has more than 6 bits");
+  check.operand(0, "output", check.m(3) * check.m(5));
+  check.operand(1, "input", check.m(3) * check.m(4) * 2);
+  check.operand(2, "bias", check.m(4) * 2);
+  check.disjoint(0, 1);
+  check.disjoint(0, 2);
+  return check.result();
+}
+std::vector<Access> accesses_bias_gelu_f8(const Call& call) {
+  const std::uint64_t rows = call.m[3];
+  Accesses list;
+  list.read(1, call.m[1], rows * call.m[4] * 2);
+  list.read(2, call.m[2], call.m[4] * 2ULL);
+  list.write(0, call.m[0], rows * call.m[5]);
+  return list.take();
+}
+std::uint64_t cycles_bias_gelu_f8(const Call& call) {
+  const std::uint64_t rows = call.m[3];
+  return 330 + rows * (198 + 1104 * cd(std::uint64_t{call.m[4]}, 192U) + (rows > 1 ? 12 : 0));
+}
+void run_bias_gelu_f8(std::uint8_t* bytes, std::uint32_t base, const Call& call, Effects& effects) {
+  const Sram sram{bytes, base};
+  const std::size_t rows = call.m[3], width = call.m[4];
+  std::vector<std::uint8_t> halves(width * 2);
+  for (std::size_t r = 0; r < rows; ++r) {
+    if (bias_gelu_row(sram.at(call.m[1]) + r * width * 2, sram.at(call.m[2]), halves.data(), width))
+      effects.f16_overflow = true;
+    effects.fp8_clips +=
+        encode_left_row(encoder(call.m[6]), halves.data(), width, sram.at(call.m[0]), r, rows, call.m[5]);
   }
 }
 
@@ -196,6 +275,24 @@ std::span<const Kernel> pointwise_kernels() {
                                     .accesses = accesses_bias_gelu,
                                     .cycles = cycles_bias_gelu,
                                     .run = run_bias_gelu,
+                                    .separate = {}},
+                                   {.code = Code::GeluF8,
+                                    .name = "GeluF8",
+                                    .arguments = 6,
+                                    .address_mask = 0b11,
+                                    .validate = validate_gelu_f8,
+                                    .accesses = accesses_gelu_f8,
+                                    .cycles = cycles_gelu_f8,
+                                    .run = run_gelu_f8,
+                                    .separate = {}},
+                                   {.code = Code::BiasGeluF8,
+                                    .name = "BiasGeluF8",
+                                    .arguments = 7,
+                                    .address_mask = 0b111,
+                                    .validate = validate_bias_gelu_f8,
+                                    .accesses = accesses_bias_gelu_f8,
+                                    .cycles = cycles_bias_gelu_f8,
+                                    .run = run_bias_gelu_f8,
                                     .separate = {}}};
   return kernels;
 }

@@ -6,6 +6,7 @@
 #include "plan/canonical.h"
 #include "plan/cost.h"
 #include "plan/draft.h"
+#include "plan/fuse.h"
 #include "plan/walk.h"
 
 namespace tw::plan {
@@ -37,10 +38,11 @@ Plan build(const Device& device, const graph::Graph& graph, const Options& optio
   Draft draft(device, options);
   Walk(draft, graph, progress).run();
   rotate_homes(draft.plan);
-  const Metrics metrics = estimate(device, draft.plan);
-  draft.plan.estimated_cycles = metrics.cycles;
-  draft.plan.estimated_tensor_bytes = metrics.total_bytes;
-  return std::move(draft.plan);
+  Plan plan = fuse(device, std::move(draft.plan));
+  const Metrics metrics = estimate(device, plan);
+  plan.estimated_cycles = metrics.cycles;
+  plan.estimated_tensor_bytes = metrics.total_bytes;
+  return plan;
 }
 
 }  // namespace tw::plan

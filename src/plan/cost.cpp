@@ -47,7 +47,8 @@ struct Timeline {
 };
 
 struct Walked {
-  std::uint64_t rows = 0;  // bytes of exchange rows, coarse (6.1)
+  std::uint64_t rows = 0;     // bytes of exchange rows, coarse (6.1)
+  std::uint64_t sources = 0;  // of the copies' destinations
 };
 
 void compose(const Plan& plan, const std::vector<Step>& steps, Layouts& layouts, Timeline& line,
@@ -63,6 +64,7 @@ void compose(const Plan& plan, const std::vector<Step>& steps, Layouts& layouts,
     if (price.phases > 0) line.barrier(price.exchange);
     line.work(plan.at(price.where), price.local);
     walked.rows += 4 * (price.phases + 9 * price.fragments);
+    walked.sources += price.sources;
   }
 }
 
@@ -158,6 +160,7 @@ Metrics measure(const Plan& plan, bool exact) {
   compose(plan, plan.steps, layouts, line, walked);
   metrics.cycles = line.total();
   metrics.row_bytes = walked.rows;
+  metrics.sources = walked.sources;
   return metrics;
 }
 

@@ -15,6 +15,7 @@ struct Metrics {
   std::uint64_t standard_bytes = 0, interleaved_bytes = 0;  // class maxima
   std::uint64_t max_standard_allocation = 0;
   std::uint64_t row_bytes = 0;  // estimated exchange rows, busiest tile
+  std::uint64_t sources = 0;    // owners that a destination receives from, summed over the copies
   double cycles = 0;
   std::uint32_t peak_tile = 0, peak_step = 0;
 };

@@ -220,6 +220,11 @@ class Interpreter {
       case LocalKind::LayerNorm:
         good = exact::layer_norm(in(0), in(1), in(2), local.epsilon, out, threads);
         break;
+      case LocalKind::AddLayerNorm:
+        good = add_layer_norm(local, out);
+        break;
+      case LocalKind::AddMoments:
+        return add_moments(local, std::move(out));
       case LocalKind::Moments:
         good =
             exact::moments(in(0), type(local.inputs[0]).shape.back(), columns(local.inputs[0]), out, threads);
@@ -237,7 +242,26 @@ class Interpreter {
         break;
       }
     }
+    if (type(target).encoding.precision == Precision::F8 && local.kind != LocalKind::Cast)
+      good &= exact::encode(out, type(target).encoding, out, threads);
     write(target, std::move(out), good);
+  }
+
+  bool add_layer_norm(const Local& local, Values& out) {
+    Values sum(out.size());
+    bool good = exact::add(read(local.inputs.at(0)), read(local.inputs.at(1)), sum, options_.threads);
+    good &= exact::layer_norm(sum, read(local.inputs.at(2)), read(local.inputs.at(3)), local.epsilon, out,
+                              options_.threads);
+    return good;
+  }
+
+  void add_moments(const Local& local, Values sum) {
+    const TensorId id = local.outputs.at(0), statistics_id = local.outputs.at(1);
+    const bool good = exact::add(read(local.inputs.at(0)), read(local.inputs.at(1)), sum, options_.threads);
+    Values statistics = fresh(statistics_id);
+    exact::moments(sum, type(id).shape.back(), columns(id), statistics, options_.threads);
+    write(id, std::move(sum), good);
+    write(statistics_id, std::move(statistics), true);
   }
 
   void softmax(const Local& local, Values weights) {

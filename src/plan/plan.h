@@ -60,16 +60,19 @@ struct Sum {
 };
 
 enum class LocalKind : std::uint8_t {
-  Cast,       // in -> out, precision and (F16 Row|AmpLeft -> F8 AmpLeft) order; same tiling
-  Reorder,    // in -> out, same tiling and precision, other element order; out padding is written with zeros
-  Add,        // a, b -> out; b equal in shape or a suffix (bias); out may share a's storage
-  Gelu,       // x -> out (tanh form)
-  BiasGelu,   // x, bias -> out (Row, whole rows)
-  LayerNorm,  // x, scale, bias -> out (Row, whole rows); epsilon
-  Moments,    // x -> statistics [rows.., 2] F32 of the owner's columns
-  Apply,      // x, statistics [P, rows.., 2], scale, bias -> out; epsilon
-  Softmax,    // scores -> weights, state [2, S, R] F32; scale, keys = logical width; split = row-split mode
-  Merge       // pv, state -> out F16 Row (one key block); online forms: pv, state, accumulator (+ previous)
+  Cast,     // in -> out, precision and (F16 Row|AmpLeft -> F8 AmpLeft) order; same tiling
+  Reorder,  // in -> out, same tiling and precision, other element order; out padding is written with zeros
+  Add,      // a, b -> out; b equal in shape or a suffix (bias); out may share a's storage
+  // The next three may write F8 AmpLeft panels of their F16 result, cast as Cast does (x in Row order).
+  Gelu,          // x -> out (tanh form)
+  BiasGelu,      // x, bias -> out (Row, whole rows)
+  LayerNorm,     // x, scale, bias -> out (Row, whole rows); epsilon
+  AddLayerNorm,  // a, b, scale, bias -> out: the norm of the rounded sum of equal shapes; epsilon
+  AddMoments,    // a, b -> sum, statistics: Add of equal shapes and Moments of the rounded sum
+  Moments,       // x -> statistics [rows.., 2] F32 of the owner's columns
+  Apply,         // x, statistics [P, rows.., 2], scale, bias -> out; epsilon
+  Softmax,  // scores -> weights, state [2, S, R] F32; scale, keys = logical width; split = row-split mode
+  Merge     // pv, state -> out F16 Row (one key block); online forms: pv, state, accumulator (+ previous)
 };
 const char* name_of(LocalKind kind);
 
@@ -77,7 +80,7 @@ const char* name_of(LocalKind kind);
 struct Local {
   LocalKind kind = LocalKind::Add;
   std::vector<TensorId> inputs, outputs;
-  float epsilon = 0;                  // LayerNorm, Apply
+  float epsilon = 0;                  // LayerNorm, AddLayerNorm, Apply
   float scale = 0;                    // Softmax
   bool split = false;                 // Softmax
   bool initial = true, final = true;  // Merge
@@ -95,11 +98,20 @@ struct Step {
   TensorId checkpoint;  // valid: this step completes the operation; the tensor holds its result
 };
 
+// What plan::fuse rewrote: steps that read a chain of others before.
+struct Fusions {
+  std::uint32_t early_casts = 0;    // cast(copy(x)) -> cast(x)
+  std::uint32_t f8_outputs = 0;     // cast(kernel(x)) -> a kernel that writes F8
+  std::uint32_t add_norms = 0;      // layernorm(add(a, b)) -> add_layernorm
+  std::uint32_t added_moments = 0;  // ... with the sum still needed -> add_moments and apply
+};
+
 struct Plan {
   std::uint32_t tiles = 1472;  // planning limit (--tiles)
   std::vector<Tensor> tensors;
   std::vector<Step> steps;
-  std::vector<TensorId> inputs, outputs;     // host bindings (Row order)
+  std::vector<TensorId> inputs, outputs;  // host bindings (Row order)
+  Fusions fusions;
   double estimated_cycles = 0;               // of the planner's cost model, per call
   std::uint64_t estimated_tensor_bytes = 0;  // estimator's peak per tile (compiler.md 6)
 

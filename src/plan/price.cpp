@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <set>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -44,18 +45,23 @@ bool stays_on_tile(const Tensor& dst, const Tensor& src, const tensor::CoordMap&
 
 struct Traffic {
   std::uint64_t bytes = 0, fragments = 0;  // busiest tile, either direction
+  std::uint64_t sources = 0;               // of the first destination
 };
 
 Traffic traffic(const ResolvedLayout& dst, const tensor::CoordMap& map, const ResolvedLayout& src) {
   std::uint64_t received = 0;
-  for (const tensor::Run& run : tensor::runs(dst, 0, map, src))
+  std::set<std::uint32_t> sources;
+  for (const tensor::Run& run : tensor::runs(dst, 0, map, src)) {
     received += cd(std::uint64_t{run.bytes}, kMessageBytes);
+    sources.insert(run.src_owner);
+  }
   const std::uint64_t distinct = dst.owners() / std::max(1U, dst.type().layout.tiling.replicas);
   const std::uint64_t bytes = dst.max_shard_bytes();
   const std::uint64_t sent =
       std::min(src.max_shard_bytes(), cd(bytes * distinct, std::uint64_t{src.owners()}));
   return {.bytes = std::max(bytes, sent),
-          .fragments = std::max(received, cd(received * distinct, std::uint64_t{src.owners()}))};
+          .fragments = std::max(received, cd(received * distinct, std::uint64_t{src.owners()})),
+          .sources = sources.size()};
 }
 
 double exchange_cycles(const Traffic& t) {
@@ -81,6 +87,7 @@ Price price_copy(const Plan& plan, const Copy& copy, Layouts& layouts) {
   if (clears) price.local += kClearCycles + bytes / 48;
   price.exchange = exchange_cycles(t);
   price.fragments = t.fragments;
+  price.sources = t.sources;
   price.phases = 1;
   return price;
 }
@@ -184,6 +191,7 @@ double local_cycles(const Plan& plan, const Local& local, Layouts& layouts) {
   const ResolvedLayout& out = layouts(local.outputs.at(0));
   const std::array<std::uint32_t, 1> epsilon{std::bit_cast<std::uint32_t>(local.epsilon)};
   const ShardSize x = shard_size(in);
+  const bool to_f8 = out.type().encoding.precision == Precision::F8;
   switch (local.kind) {
     case LocalKind::Cast:
       return cast_cycles(in, out);
@@ -192,11 +200,16 @@ double local_cycles(const Plan& plan, const Local& local, Layouts& layouts) {
     case LocalKind::Add:
       return cycles(Code::Add, {0, 0, 0, elements32(out), elements32(layouts(local.inputs.at(1)))});
     case LocalKind::Gelu:
+      if (to_f8) return cycles(Code::GeluF8, {0, 0, x.rows, x.cols});
       return cycles(Code::Gelu, {0, 0, elements32(out)});
     case LocalKind::BiasGelu:
-      return cycles(Code::BiasGelu, {0, 0, 0, x.rows, x.cols});
+      return cycles(to_f8 ? Code::BiasGeluF8 : Code::BiasGelu, {0, 0, 0, x.rows, x.cols});
     case LocalKind::LayerNorm:
-      return cycles(Code::LayerNorm, {0, 0, 0, 0, x.rows, x.cols}, epsilon);
+      return cycles(to_f8 ? Code::LayerNormF8 : Code::LayerNorm, {0, 0, 0, 0, x.rows, x.cols}, epsilon);
+    case LocalKind::AddLayerNorm:
+      return cycles(Code::AddLayerNorm, {0, 0, 0, 0, 0, x.rows, x.cols}, epsilon);
+    case LocalKind::AddMoments:
+      return cycles(Code::AddMoments, {0, 0, 0, 0, x.rows, x.cols});
     case LocalKind::Moments:
       return cycles(Code::Moments, {0, 0, x.rows, x.cols});
     case LocalKind::Apply: {

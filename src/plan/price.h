@@ -26,6 +26,7 @@ struct Price {
   TensorId where;
   std::uint64_t fragments = 0;  // runs sent or received by the busiest tile, the larger
   std::uint64_t phases = 0;
+  std::uint64_t sources = 0;  // of a Copy: owners that one destination receives from
 };
 Price price_of(const Plan& plan, const Step& step, Layouts& layouts);  // not for Repeat
 

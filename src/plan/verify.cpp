@@ -259,6 +259,8 @@ class Verifier {
   void check(const Local& local);
   void same_rectangles(TensorId a, TensorId b, bool physical);
   void whole_rows(TensorId id);
+  void activation_result(TensorId x, TensorId out);
+  void statistics(TensorId x, TensorId out);
   void merge(const Local& local);
 
   const Plan& plan_;
@@ -313,6 +315,31 @@ void Verifier::whole_rows(TensorId id) {
   expect(last.physical() == type(id).shape.back(), name(id) + " does not hold whole rows");
 }
 
+// F16 like x, or F8 panels of x's rows: zeros up to the next 32 columns.
+void Verifier::activation_result(TensorId x, TensorId out) {
+  if (type(out).encoding.precision != Precision::F8) {
+    same_rectangles(x, out, true);
+    expect(type(out).encoding == tensor::Encoding{}, name(out) + " is not F16");
+    return;
+  }
+  same_rectangles(x, out, false);
+  expect(type(x).layout.order.kind == Order::Row && type(out).layout.order.kind == Order::AmpLeft,
+         name(out) + ": F8 results are panels of rows");
+  for (std::uint32_t o = 0; o < layouts_(out).owners(); ++o) {
+    const std::vector<tensor::AxisSpan> from = layouts_(x).bounds(o), to = layouts_(out).bounds(o);
+    bool good = from.back().physical() == from.back().logical() && from.back().logical() % 4 == 0;
+    for (std::size_t axis = 0; axis + 1 < from.size(); ++axis) good &= from[axis] == to[axis];
+    if (good) continue;
+    expect(false, name(out) + ": rows that no kernel writes as F8 panels");
+    return;
+  }
+}
+
+void Verifier::statistics(TensorId x, TensorId out) {
+  expect(type(out).encoding.precision == Precision::F32 && type(out).shape.back() == 2, "bad statistics");
+  expect(span(x, 0, 0).physical() % 4 == 0, "moments of a width that is no multiple of 4");
+}
+
 void Verifier::check(const Local& local) {
   const auto inputs = [&](std::size_t count, std::size_t results) {
     const bool good = local.inputs.size() == count && local.outputs.size() == results;
@@ -362,20 +389,34 @@ void Verifier::check(const Local& local) {
       return;
     case LocalKind::Gelu:
       if (!inputs(1, 1)) return;
-      same_rectangles(local.inputs[0], out, true);
-      half(out), half(local.inputs[0]);
+      activation_result(local.inputs[0], out);
+      half(local.inputs[0]);
       return;
     case LocalKind::BiasGelu:
     case LocalKind::LayerNorm:
       if (!inputs(local.kind == LocalKind::LayerNorm ? 3 : 2, 1)) return;
-      same_rectangles(local.inputs[0], out, true);
+      activation_result(local.inputs[0], out);
       for (const TensorId id : local.inputs) half(id), whole_rows(id);
+      return;
+    case LocalKind::AddLayerNorm:
+      if (!inputs(4, 1)) return;
+      for (const TensorId id : {local.inputs[0], local.inputs[1]}) same_rectangles(id, out, true);
+      for (const TensorId id : local.inputs) half(id), whole_rows(id);
+      half(out);
+      return;
+    case LocalKind::AddMoments:
+      if (!inputs(2, 2)) return;
+      for (const TensorId id : local.inputs) same_rectangles(id, out, true), half(id);
+      half(out);
+      expect(order(out) == Order::Row && order(local.inputs[0]) == Order::Row &&
+                 order(local.inputs[1]) == Order::Row,
+             "add_moments works on rows");
+      statistics(out, local.outputs[1]);
       return;
     case LocalKind::Moments:
       if (!inputs(1, 1)) return;
       half(local.inputs[0]);
-      expect(type(out).encoding.precision == Precision::F32 && type(out).shape.back() == 2, "bad statistics");
-      expect(span(local.inputs[0], 0, 0).physical() % 4 == 0, "moments of a width that is no multiple of 4");
+      statistics(local.inputs[0], out);
       return;
     case LocalKind::Apply:
       if (!inputs(4, 1)) return;

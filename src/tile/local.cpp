@@ -39,6 +39,12 @@ struct Site {
   void require(bool condition, const char* why) const {
     if (!condition) refuse(why);
   }
+  bool to_f8() const { return out_type(0).encoding.precision == Precision::F8; }
+  // The result is the F8 panels of the first input's rows.
+  bool f8_panels() const {
+    return in_order() == Order::Row && out_order() == Order::AmpLeft && in[0].cols == in[0].logical_cols &&
+           in[0].flat_rows() == out[0].flat_rows() && in[0].cols <= out[0].cols;
+  }
 };
 
 std::uint32_t scale_word(const tensor::Encoding& e) { return static_cast<std::uint32_t>(e.scale) & 0x3F; }
@@ -116,6 +122,11 @@ void reorder(const Site& s) {
 
 void elementwise(const Site& s) {
   const View &x = s.in[0], &out = s.out[0];
+  if (s.local.kind == LocalKind::Gelu && s.to_f8()) {
+    s.require(s.f8_panels(), "F8 results are panels of whole shards in the Row order");
+    return s.call(Code::GeluF8, {at(out.buffer), at(x.buffer), scalar(x.flat_rows()), scalar(x.cols),
+                                 scalar(out.cols), scalar(scale_word(s.out_type(0).encoding))});
+  }
   s.require(s.in_order() == s.out_order() && x.elements() == out.elements(), "shards differ");
   if (s.local.kind == LocalKind::Gelu)
     return s.call(Code::Gelu, {at(out.buffer), at(x.buffer), scalar(x.elements())});
@@ -128,10 +139,27 @@ void elementwise(const Site& s) {
          {at(out.buffer), at(x.buffer), at(s.in[1].buffer), scalar(x.elements()), scalar(b.elements())});
 }
 
+// BiasGelu and LayerNorm into F8 panels.
+void rowwise_f8(const Site& s) {
+  const View &x = s.in[0], &out = s.out[0];
+  s.require(s.f8_panels(), "F8 results are panels of whole rows in the Row order");
+  const Arg rows = scalar(x.flat_rows()), width = scalar(x.cols), columns = scalar(out.cols),
+            exponent = scalar(scale_word(s.out_type(0).encoding));
+  if (s.local.kind == LocalKind::BiasGelu)
+    return s.call(Code::BiasGeluF8,
+                  {at(out.buffer), at(x.buffer), at(s.in[1].buffer), rows, width, columns, exponent});
+  s.require(s.local.kind == LocalKind::LayerNorm, "no kernel writes F8");
+  s.call(
+      Code::LayerNormF8,
+      {at(out.buffer), at(x.buffer), at(s.in[1].buffer), at(s.in[2].buffer), rows, width, columns, exponent},
+      {std::bit_cast<std::uint32_t>(s.local.epsilon)});
+}
+
 void rowwise(const Site& s) {
   const View &x = s.in[0], &out = s.out[0];
   const std::uint32_t epsilon = std::bit_cast<std::uint32_t>(s.local.epsilon);
   const Arg rows = scalar(x.flat_rows()), width = scalar(x.cols);
+  if (s.to_f8()) return rowwise_f8(s);
   s.require(s.in_order() == Order::Row && s.out_order() == Order::Row, "whole rows in the Row order");
   switch (s.local.kind) {
     case LocalKind::BiasGelu:
@@ -140,6 +168,15 @@ void rowwise(const Site& s) {
       return s.call(Code::LayerNorm,
                     {at(out.buffer), at(x.buffer), at(s.in[1].buffer), at(s.in[2].buffer), rows, width},
                     {epsilon});
+    case LocalKind::AddLayerNorm:
+      return s.call(Code::AddLayerNorm,
+                    {at(out.buffer), at(x.buffer), at(s.in[1].buffer), at(s.in[2].buffer), at(s.in[3].buffer),
+                     rows, width},
+                    {epsilon});
+    case LocalKind::AddMoments:
+      s.require(s.out[1].elements() == 2 * x.flat_rows(), "statistics of every row");
+      return s.call(Code::AddMoments,
+                    {at(out.buffer), at(x.buffer), at(s.in[1].buffer), at(s.out[1].buffer), rows, width});
     case LocalKind::Moments:
       return s.call(Code::Moments, {at(out.buffer), at(x.buffer), rows, width});
     default:
@@ -189,6 +226,8 @@ void bind(const Site& s) {
       return elementwise(s);
     case LocalKind::BiasGelu:
     case LocalKind::LayerNorm:
+    case LocalKind::AddLayerNorm:
+    case LocalKind::AddMoments:
     case LocalKind::Moments:
     case LocalKind::Apply:
       return rowwise(s);

@@ -60,8 +60,8 @@ class Analysis {
     }
   }
 
-  // A pack kernel writes zeros wherever its Row source has no logical column (AmpLeft) or no logical row or
-  // column (matrices).
+  // A kernel that packs writes zeros wherever its Row source has no logical column (AmpLeft) or no logical
+  // row or column (matrices).
   bool pack_writes_zeros(const plan::Local& local) const {
     const tensor::ResolvedLayout& in = lowering_.layout(local.inputs[0]);
     const tensor::Order to = lowering_.layout(local.outputs[0]).type().layout.order.kind;
@@ -69,17 +69,20 @@ class Analysis {
     return !has_padding(in, to == tensor::Order::AmpLeft ? 1 : 2);
   }
 
-  // Packing, casting and GELU keep zeros zeros; so does the sum of equal shapes. Every other kernel may leave
-  // padding unwritten or turn zeros into something else; softmax writes zero weights behind the last key.
+  // Packing, casting and GELU keep zeros zeros, and what writes panels of rows writes zeros behind them; so
+  // does the sum of equal shapes. Every other kernel may leave padding unwritten or turn zeros into something
+  // else; softmax writes zero weights behind the last key.
   void kernel(const plan::Local& local) {
     bool keeps = false;
     switch (local.kind) {
       case LocalKind::Cast:
       case LocalKind::Reorder:
+      case LocalKind::Gelu:
         keeps = clean(local.inputs[0]) || pack_writes_zeros(local);
         break;
-      case LocalKind::Gelu:
-        keeps = clean(local.inputs[0]);
+      case LocalKind::BiasGelu:
+      case LocalKind::LayerNorm:
+        keeps = pack_writes_zeros(local);
         break;
       case LocalKind::Add:
         keeps = std::ranges::all_of(local.inputs, [&](TensorId id) { return clean(id); }) &&
