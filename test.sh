@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs every check: format, include direction, file sizes, documents, unit, golden,
-# property, error and end-to-end tests (release), then the fast tests under ASan and UBSan.
+# property, error and end-to-end tests (release), the fast tests under ASan and UBSan, the parallel loops under TSan.
 # `./test.sh --long` adds the long suites.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -30,3 +30,8 @@ say "building (asan-ubsan)"
 build_preset asan-ubsan
 say "fast tests under ASan and UBSan"
 ctest --test-dir build/asan-ubsan --output-on-failure -j 2 -LE "slow|long"
+
+say "building (tsan)"
+build_targets=parallel_tests build_preset tsan
+say "parallel loops under TSan"
+build/tsan/bin/parallel_tests

@@ -61,10 +61,11 @@ fetch_photos() {
   (cd "$dir" && printf '%s\n' "$photo_hashes" | sha256sum --check --quiet)
 }
 
-build_preset() {  # build_preset PRESET [cmake options...]
+build_preset() {  # [build_targets="..."] build_preset PRESET [cmake options...]
   local preset=$1
   shift
   cmake --preset "$preset" "$@" >"build-$preset.log" 2>&1 || { cat "build-$preset.log" >&2; return 1; }
   rm -f "build-$preset.log"
-  cmake --build --preset "$preset" -- --quiet
+  # shellcheck disable=SC2086
+  cmake --build --preset "$preset" -- --quiet ${build_targets:-}
 }
