@@ -2,10 +2,10 @@
 import resource
 import unittest
 
-from harness import PHOTOS, result
+from harness import PHOTOS, TempDir, result
 
 
-class FullWidth(unittest.TestCase):
+class FullWidth(TempDir):
     def run_model(self, model):
         both = result("e2e", model, "--layers", 1, "--calls", 2, "--reference", "both", "--image",
                       PHOTOS / "astronaut.png", timeout=1500)
@@ -23,6 +23,12 @@ class FullWidth(unittest.TestCase):
 
     def test_pe(self):
         self.run_model("pe-core-l14-capacity")
+
+    def test_phases_stay_near_their_bound(self):
+        compiled = result("compile", "siglip-so400m", "--layers", 1, "--batch", 2, "--policy", "capacity", "-o",
+                          self.folder / "siglip.ipuexe", timeout=1500)["compile"]
+        self.assertLessEqual(compiled["exchange"]["horizon_over_bound_mean"], 1.35)
+        self.assertLessEqual(compiled["exchange"]["horizon_over_bound_worst"], 1.7)
 
 
 class FarTooLarge(unittest.TestCase):
