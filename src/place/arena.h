@@ -36,7 +36,7 @@ class Arena {
   std::uint64_t broken(std::uint32_t index) const { return clash(index, address_[index]).weight; }
   std::uint32_t address(std::uint32_t index) const { return address_[index]; }
   Holes holes(const Request& r) const;  // over its lifetime
-  std::vector<std::uint32_t> take_addresses() { return std::move(address_); }
+  const std::vector<std::uint32_t>& addresses() const { return address_; }
 
  private:
   // By ascending address; entries may overlap in address when they never live together.

@@ -42,7 +42,7 @@ Greedy first_fit(const Device& device, const Problem& problem, const Legal& lega
     result.free_bytes = holes.bytes;
     break;
   }
-  result.address = arena.take_addresses();
+  result.address = arena.addresses();
   return result;
 }
 

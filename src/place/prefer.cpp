@@ -6,7 +6,8 @@
 namespace tw::place {
 namespace {
 
-constexpr int kPasses = 4;  // of moving single requests
+constexpr int kPasses = 4;        // over the requests with broken wishes
+constexpr int kRegroupings = 64;  // per placement that is improved
 
 // The first `count` preferences.
 Wishes wishes_of(const Problem& problem, const std::vector<Preference>& preferences, std::size_t count) {
@@ -41,27 +42,34 @@ struct Improver {
   Preferred moved(const std::vector<std::uint32_t>& address) const {
     Arena arena(device, problem, legal, partners, wishes);
     for (std::uint32_t i = 0; i < address.size(); ++i) arena.place_at(i, address[i]);
+    int regroupings = 0;
     for (int pass = 0; pass < kPasses; ++pass) {
-      std::vector<std::pair<std::uint64_t, std::uint32_t>> worst;
-      for (std::uint32_t i = 0; i < address.size(); ++i) {
-        if (const std::uint64_t broken = arena.broken(i)) worst.emplace_back(broken, i);
-      }
-      std::ranges::sort(worst, [](const auto& a, const auto& b) {
-        return std::tuple(b.first, a.second) < std::tuple(a.first, b.second);
-      });
       bool better = false;
-      for (const auto& [weight, i] : worst) better |= move(arena, i);
+      for (const std::uint32_t i : worst_first(arena)) {
+        if (arena.broken(i) == 0) continue;
+        if (move(arena, i) || (regroupings++ < kRegroupings && regroup(arena, i))) better = true;
+      }
       if (!better) break;
     }
-    Preferred out;
-    out.address = arena.take_addresses();
-    out.broken = broken_weight(device, problem, out.address);
+    const std::uint64_t broken = broken_weight(device, problem, arena.addresses());
+    return {arena.addresses(), broken};
+  }
+
+  std::vector<std::uint32_t> worst_first(const Arena& arena) const {
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> worst;
+    for (std::uint32_t i = 0; i < problem.requests.size(); ++i) {
+      if (const std::uint64_t broken = arena.broken(i)) worst.emplace_back(broken, i);
+    }
+    std::ranges::sort(worst, [](const auto& a, const auto& b) {
+      return std::tuple(b.first, a.second) < std::tuple(a.first, b.second);
+    });
+    std::vector<std::uint32_t> out;
+    for (const auto& [broken, i] : worst) out.push_back(i);
     return out;
   }
 
   static bool move(Arena& arena, std::uint32_t i) {
     const std::uint64_t before = arena.broken(i);
-    if (before == 0) return false;
     const std::uint32_t start = arena.address(i);
     arena.remove(i);
     if (arena.place(i)) {
@@ -69,6 +77,28 @@ struct Improver {
       arena.remove(i);
     }
     arena.place_at(i, start);
+    return false;
+  }
+
+  // The request and all short-lived ones of its time make room and are placed anew, it first, then by size.
+  bool regroup(Arena& arena, std::uint32_t i) const {
+    std::vector<std::uint32_t> group;
+    for (std::uint32_t j = 0; j < problem.requests.size(); ++j) {
+      const Request& r = problem.requests[j];
+      if (j == i || (r.first > 0 && r.last < kForever && lifetimes_meet(r, problem.requests[i])))
+        group.push_back(j);
+    }
+    std::ranges::sort(group, {},
+                      [&](std::uint32_t j) { return std::tuple(j != i, ~problem.requests[j].bytes, j); });
+    const std::vector<std::uint32_t> before = arena.addresses();
+    for (const std::uint32_t j : group) arena.remove(j);
+    std::size_t placed = 0;
+    while (placed < group.size() && arena.place(group[placed])) ++placed;
+    if (placed == group.size() &&
+        broken_weight(device, problem, arena.addresses()) < broken_weight(device, problem, before))
+      return true;
+    while (placed > 0) arena.remove(group[--placed]);
+    for (const std::uint32_t j : group) arena.place_at(j, before[j]);
     return false;
   }
 };

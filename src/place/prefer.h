@@ -13,7 +13,8 @@ struct Preferred {
 };
 
 // Never breaks more than the legal placement `found` does. Tries the greedy orders with the wishes in mind,
-// only the heaviest half of them as long as all three orders fail, and then moves single requests.
+// only the heaviest half of them as long as all three orders fail, and then moves single requests, if need be
+// with all short-lived ones of their time.
 Preferred keep_apart(const Device& device, const Problem& problem, const Legal& legal,
                      const Partners& partners, std::vector<std::uint32_t> found);
 
