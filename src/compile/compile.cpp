@@ -332,7 +332,10 @@ Result compile(const Device& device, const graph::Graph& graph, const Options& o
   const std::uint32_t code = emit::code_bytes(device, out.program);
   std::uint32_t reserved =
       up(estimated_row_bytes(device, out.program) + device.fetch_guard, device.element_bytes);
-  const std::uint32_t ceiling = up(options.table_budget + device.fetch_guard, device.element_bytes);
+  // A budget below the default judges and does not steer: the budget that a table meets exactly builds that
+  // table.
+  const std::uint32_t ceiling =
+      up(std::max(options.table_budget, Options{}.table_budget) + device.fetch_guard, device.element_bytes);
   reserved = std::min(reserved, ceiling);
   Placed placed;
   Scheduled scheduled;
