@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "plan/canonical.h"
 #include "plan/cost.h"
@@ -30,12 +32,34 @@ std::uint64_t operations(const graph::Graph& graph) {
   return count;
 }
 
-}  // namespace
+// What does not hold tensors of a full-size model: six elements of code, rows and host buffers (both models),
+// and a pair of elements for the holes between addresses.
+constexpr std::uint64_t kUsualSupport = 6 * 16384 + 32768;
 
-Plan build(const Device& device, const graph::Graph& graph, const Options& options, Progress& progress) {
-  check(device, options);
+std::uint64_t usual_budget(const Device& device) {
+  return data_budget(device) - std::min(data_budget(device), kUsualSupport);
+}
+
+// Bytes that the busiest tile has beside what lives throughout: parameters and carried values.
+std::uint64_t operator_room(const Device& device, const Plan& plan) {
+  std::vector<std::uint64_t> load(plan.tiles, 0);
+  for (const Tensor& tensor : plan.tensors) {
+    if (tensor.role != Role::Parameter && tensor.role != Role::Carried) continue;
+    const tensor::ResolvedLayout layout(tensor.type);
+    for (std::uint32_t o = 0; o < layout.owners(); ++o) {
+      load[tensor.owners.tile_of(o)] +=
+          layout.shard_bytes(o) * std::max<std::size_t>(1, tensor.members.size());
+    }
+  }
+  const std::uint64_t busiest = *std::ranges::max_element(load);
+  return usual_budget(device) - std::min(usual_budget(device), busiest);
+}
+
+Plan walked(const Device& device, const graph::Graph& graph, const Options& options, Progress& progress,
+            std::uint64_t room) {
   progress.stage("plan", operations(graph));
   Draft draft(device, options);
+  draft.operator_room = room;
   Walk(draft, graph, progress).run();
   rotate_homes(draft.plan);
   Plan plan = fuse(device, std::move(draft.plan));
@@ -43,6 +67,17 @@ Plan build(const Device& device, const graph::Graph& graph, const Options& optio
   plan.estimated_cycles = metrics.cycles;
   plan.estimated_tensor_bytes = metrics.total_bytes;
   return plan;
+}
+
+}  // namespace
+
+Plan build(const Device& device, const graph::Graph& graph, const Options& options, Progress& progress) {
+  check(device, options);
+  Plan plan = walked(device, graph, options, progress, UINT64_MAX);
+  if (plan.estimated_tensor_bytes <= usual_budget(device)) return plan;
+  // Too much is alive somewhere: again, now that it is known how much room an operator has.
+  Plan tight = walked(device, graph, options, progress, operator_room(device, plan));
+  return tight.estimated_tensor_bytes < plan.estimated_tensor_bytes ? std::move(tight) : std::move(plan);
 }
 
 }  // namespace tw::plan

@@ -21,6 +21,8 @@ class Draft {
   const Options& options;
   Plan plan;
   std::string path;  // operation that new steps belong to; prefix of new tensor names
+  // Bytes of a tile that are free for one operator's operands and results; UINT64_MAX: not known yet.
+  std::uint64_t operator_room = UINT64_MAX;
 
   std::uint32_t tiles() const { return options.tiles; }
   tensor::OwnerMap all_tiles() const;  // ordinal = tile

@@ -82,6 +82,13 @@ TensorId cast_at_source(Draft& draft, const Held& x, tensor::Encoding encoding) 
   return cast;
 }
 
+TensorId pack_left(Draft& draft, TensorId staged, const TensorType& left) {
+  const TensorId operand = draft.add("left", left, Role::Operand);
+  const LocalKind kind = left.encoding.precision == Precision::F8 ? LocalKind::Cast : LocalKind::Reorder;
+  draft.local({.kind = kind, .inputs = {staged}, .outputs = {operand}});
+  return operand;
+}
+
 TensorId emit_left(Draft& draft, const Held& x, const Grid& g, tensor::Encoding encoding, bool early) {
   const TensorType left = left_type(x.shape, g, encoding, {.kind = Order::AmpLeft});
   if (early) {
@@ -92,10 +99,46 @@ TensorId emit_left(Draft& draft, const Held& x, const Grid& g, tensor::Encoding 
   }
   const TensorId staged =
       gather(draft, "x.rows", x, left_type(x.shape, g, {}, {}), draft.all_tiles(), Role::Scratch);
-  const TensorId operand = draft.add("left", left, Role::Operand);
-  const LocalKind kind = encoding.precision == Precision::F8 ? LocalKind::Cast : LocalKind::Reorder;
-  draft.local({.kind = kind, .inputs = {staged}, .outputs = {operand}});
-  return operand;
+  return pack_left(draft, staged, left);
+}
+
+// Columns [start, start + length) of a matrix axis as a tensor of its own.
+TensorId copy_slice(Draft& draft, const std::string& part, TensorType type, TensorId src, std::uint32_t axis,
+                    std::uint32_t start) {
+  const bool padded = has_padding(type);
+  const TensorId slice = draft.add(part, std::move(type), Role::Operand);
+  draft.step(Copy{.dst = slice,
+                  .src = src,
+                  .map = tensor::slice_map(draft.at(src).type.shape.size(), axis, start),
+                  .clear_padding = padded,
+                  .move_padding = false});
+  return slice;
+}
+
+// Family B: the result's owners add K in steps, each with one slice of either operand in their memory.
+TensorId emit_in_steps(Draft& draft, const Held& x, TensorId home, Grid g, const GemmCandidate& c,
+                       const TensorType& out_type) {
+  const TensorType weight = draft.at(home).type;
+  const std::uint32_t micro = tensor::mu_of(weight.encoding.precision), inner = x.shape.back();
+  const TensorId result = draft.add("result", out_type, Role::Activation);
+  const TensorId cast = c.early_cast ? cast_at_source(draft, x, weight.encoding) : TensorId{};
+  for (std::uint32_t start = 0; start < inner; start += c.k_step) {
+    Held slice = x;
+    slice.view = tensor::compose(x.view, tensor::slice_map(x.shape.size(), g.col_axis, start));
+    slice.shape.back() = std::min(c.k_step, inner - start);
+    TensorType part = weight;
+    part.shape[0] = slice.shape.back();
+    g.inner_block = up(slice.shape.back(), micro);
+    const TensorType left = left_type(slice.shape, g, weight.encoding, {.kind = Order::AmpLeft});
+    // Both movements stand side by side, so that they share a phase.
+    const TensorId moved = c.early_cast ? copy_slice(draft, "left", left, cast, g.col_axis, start)
+                                        : gather(draft, "x.rows", slice, left_type(slice.shape, g, {}, {}),
+                                                 draft.all_tiles(), Role::Scratch);
+    const TensorId right = copy_slice(draft, "right", right_type(part, g, c.right), home, 0, start);
+    const TensorId operand = c.early_cast ? moved : pack_left(draft, moved, left);
+    draft.step(Product{.left = operand, .right = right, .out = result, .accumulate = start > 0});
+  }
+  return result_to_canonical(draft, result);
 }
 
 }  // namespace
@@ -112,6 +155,7 @@ TensorId emit_gemm(Draft& draft, const Held& x, TensorId home, const GemmCandida
                .inner = c.inner};
   tensor::Shape out_shape = x.shape;
   out_shape.back() = weight.shape.back();
+  if (c.k_step > 0) return emit_in_steps(draft, x, home, g, c, result_type(out_shape, g, c));
   const TensorId left = emit_left(draft, x, g, weight.encoding, c.early_cast);
   const TensorId right = draft.add("right", right_type(weight, g, c.right), Role::Operand);
   draft.copy_panels(right, home);

@@ -1,4 +1,5 @@
-// Dense products, family A of compiler.md 3.2: K split over tiles, partial products, Sum. Internal to plan/.
+// Dense products. Family A (compiler.md 3.2): K split over tiles, partial products, Sum. Family B (3.3):
+// outputs stay on their tiles while K passes in steps. Internal to plan/.
 #pragma once
 #include <vector>
 
@@ -18,16 +19,21 @@ struct GemmCandidate {
   std::uint32_t result_rows = 1, result_cols = 1;  // factors (rr, rc)
   bool rows_fast = false;                          // owner order of the result grid
   bool early_cast = false;                         // cast on x's owners, then move F8
-  double cycles = 0;                               // closed-form estimates for the shortlist
+  std::uint32_t k_step = 0;  // family B: K of an accumulating step (inner = 1); 0: family A
+  double cycles = 0;         // closed-form estimates for the shortlist
   std::uint64_t bytes = 0, row_bytes = 0;
   std::uint32_t tiles() const { return rows * cols * inner; }
 };
 
-// Every grid worth building, with closed-form prices; empty when none fits the device. Deterministic order.
+// Every grid of family A worth building, with closed-form prices; empty when none fits the device.
+// Deterministic order.
 std::vector<GemmCandidate> gemm_candidates(const Device& device, const GemmProblem& problem,
                                            std::uint32_t tiles, Policy policy);
+// The same of family B.
+std::vector<GemmCandidate> step_candidates(const Device& device, const GemmProblem& problem,
+                                           std::uint32_t tiles, Policy policy);
 
-// Bytes per tile of the grid that needs least: its operands and partials, alive together.
+// Bytes per tile of the family A grid that needs least: its operands and partials, alive together.
 struct GridNeed {
   std::uint64_t left = 0, right = 0, partials = 0;
   std::uint32_t grid_tiles = 0;
@@ -35,7 +41,7 @@ struct GridNeed {
 };
 GridNeed least_need(const GemmProblem& problem, std::uint32_t tiles);
 
-// Appends conversions, product and Sum; the result is canonical. `home` is the weight's AmpLeftT tensor.
+// Appends conversions, products and Sum; the result is canonical. `home` is the weight's AmpLeftT tensor.
 TensorId emit_gemm(Draft& draft, const Held& x, TensorId home, const GemmCandidate& candidate);
 
 }  // namespace tw::plan

@@ -158,12 +158,70 @@ void expand(const GemmProblem& p, const Grid& g, Policy policy, std::vector<Gemm
   }
 }
 
+// Family B: every divisor of the tile count as columns (compiler.md 3.3). Shards are balanced in 16-column
+// blocks; output blocks of 32, 64 or 128 would only make the largest one larger, one kernel call takes all
+// its columns.
+constexpr std::array<std::uint32_t, 4> kSteps{64, 128, 256, 512};
+
+void price_steps(const GemmProblem& p, GemmCandidate& c) {
+  const std::uint64_t eb = tensor::bytes_of(p.precision);
+  const std::uint32_t rows = p.outer * cd(p.rows, c.rows), blocks = cd(cd(p.cols, 16U), c.cols),
+                      cols = 16 * blocks;
+  const std::uint64_t left = std::uint64_t{rows} * c.k_step * eb,
+                      staged = c.early_cast ? 0 : 2ULL * rows * c.k_step;
+  const std::uint64_t right = std::uint64_t{cols} * c.k_step * eb, result = 2ULL * rows * cols;
+  const double groups = double(c.k_step) / p.micro(), left_runs = c.early_cast ? rows * groups : rows;
+  const std::array<std::uint32_t, 2> spec{1, c.right == MemoryClass::Interleaved ? 1U : 0U};
+  const bool f8 = p.precision == Precision::F8;
+  double step = exchange(double(c.early_cast ? left : staged), left_runs) +
+                exchange(double(right), blocks * groups) +
+                kernel_cycles(f8 ? Code::GemmF8 : Code::GemmF16, {0, 0, 0, rows, c.k_step, cols, 0}, spec);
+  if (!c.early_cast) {
+    step += f8 ? kernel_cycles(Code::PackRowToF8Left, {0, 0, rows, c.k_step, c.k_step, c.k_step, 0})
+               : kernel_cycles(Code::PackRowToLeft, {0, 0, rows, c.k_step, c.k_step, c.k_step});
+  }
+  const double steps = double(p.inner) / c.k_step;
+  c.cycles = steps * step + exchange(double(result), double(rows) * blocks);
+  c.bytes = std::max(result + left + right + staged, 2 * result);
+  c.row_bytes = static_cast<std::uint64_t>(36 * steps * (left_runs + blocks * groups));
+}
+
+// Cast orders and memory classes of one grid and step.
+void add_steps(const Device& device, const GemmProblem& p, GemmCandidate c, Policy policy,
+               std::vector<GemmCandidate>& out) {
+  const bool f8 = p.precision == Precision::F8;
+  for (const bool early : {false, true}) {
+    if (early && (policy == Policy::Default || !f8)) continue;
+    for (const MemoryClass right : {MemoryClass::Interleaved, MemoryClass::Standard}) {
+      if (right == MemoryClass::Standard && !f8) continue;  // F16 needs wide loads
+      c.right = right, c.early_cast = early;
+      price_steps(p, c);
+      if (c.bytes <= interleaved_budget(device)) out.push_back(c);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<GemmCandidate> gemm_candidates(const Device& device, const GemmProblem& problem,
                                            std::uint32_t tiles, Policy policy) {
   std::vector<GemmCandidate> candidates;
   for (const Grid& g : frontier(device, problem, tiles)) expand(problem, g, policy, candidates);
+  return candidates;
+}
+
+std::vector<GemmCandidate> step_candidates(const Device& device, const GemmProblem& problem,
+                                           std::uint32_t tiles, Policy policy) {
+  std::vector<GemmCandidate> candidates;
+  for (std::uint32_t cols = 1; cols <= std::min(tiles, cd(problem.cols, 16U)); ++cols) {
+    if (tiles % cols != 0) continue;
+    for (const std::uint32_t k_step : kSteps) {
+      if (k_step < problem.inner)
+        add_steps(device, problem,
+                  {.rows = std::min(problem.rows, tiles / cols), .cols = cols, .k_step = k_step}, policy,
+                  candidates);
+    }
+  }
   return candidates;
 }
 

@@ -16,8 +16,8 @@ namespace {
 
 // Grids that compare equal keep a fixed order, whatever the sort.
 auto identity(const GemmCandidate& c) {
-  return std::tuple(c.inner, c.cols, c.rows, c.right, c.result_rows, c.result_cols, c.rows_fast,
-                    c.early_cast);
+  return std::tuple(c.inner, c.cols, c.rows, c.right, c.result_rows, c.result_cols, c.rows_fast, c.early_cast,
+                    c.k_step);
 }
 auto by_bytes(const GemmCandidate& c) { return std::tuple(c.bytes, c.row_bytes, c.cycles); }
 auto by_rows(const GemmCandidate& c) { return std::tuple(c.row_bytes, c.cycles, c.bytes); }
@@ -46,6 +46,15 @@ Metrics fragment_metrics(const Draft& draft, const Held& x, TensorId home, const
   return estimate_quickly(fragment.plan);
 }
 
+std::vector<Metrics> measure(const Draft& draft, const Held& x, TensorId home,
+                             const std::vector<GemmCandidate>& list) {
+  std::vector<Metrics> metrics(list.size());
+  parallel_for(list.size(), 1, draft.options.threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) metrics[i] = fragment_metrics(draft, x, home, list[i]);
+  });
+  return metrics;
+}
+
 GemmProblem problem_of(const Draft& draft, const Held& x, TensorId home) {
   const tensor::TensorType& weight = draft.at(home).type;
   GemmProblem problem;
@@ -67,6 +76,15 @@ bool better(const Metrics& a, const Metrics& b, Policy policy) {
   return std::tuple(a.total_bytes, a.row_bytes, a.cycles) < std::tuple(b.total_bytes, b.row_bytes, b.cycles);
 }
 
+bool better_within(std::uint64_t room, Metrics a, Metrics b, Policy policy) {
+  if (room == UINT64_MAX) return better(a, b, policy);
+  for (Metrics* m : {&a, &b}) {
+    m->total_bytes = std::max(m->total_bytes, room);
+    m->max_standard_allocation = std::max(m->max_standard_allocation, room);
+  }
+  return better(a, b, policy);
+}
+
 std::vector<GemmCandidate> shortlist(std::vector<GemmCandidate> candidates, std::size_t limit) {
   candidates = undominated(std::move(candidates));
   if (candidates.size() <= limit) return candidates;
@@ -83,13 +101,13 @@ std::vector<GemmCandidate> shortlist(std::vector<GemmCandidate> candidates, std:
   take(minimum(by_bytes));
   take(minimum(by_rows));
   take(minimum(by_cycles));
-  std::map<std::tuple<std::uint32_t, bool, bool, bool>, bool> kinds;
+  std::map<std::tuple<std::uint32_t, bool, bool, bool, std::uint32_t>, bool> kinds;
   std::vector<std::size_t> order(candidates.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(by_bytes(candidates[i]), i); });
   for (const std::size_t i : order) {
     const GemmCandidate& c = candidates[i];
-    bool& seen = kinds[{c.inner, c.result_rows > 1, c.result_cols > 1, c.early_cast}];
+    bool& seen = kinds[{c.inner, c.result_rows > 1, c.result_cols > 1, c.early_cast, c.k_step}];
     if (!seen && chosen.size() < limit / 2) seen = true, take(i);
   }
   for (const std::size_t i : order) take(i);
@@ -128,19 +146,30 @@ Error no_grid(const Draft& draft, const GemmProblem& p) {
 }
 
 GemmCandidate choose_gemm(const Draft& draft, const Held& x, TensorId home) {
+  const Policy policy = draft.options.policy;
   const GemmProblem problem = problem_of(draft, x, home);
-  const std::vector<GemmCandidate> list =
-      shortlist(gemm_candidates(draft.device, problem, draft.tiles(), draft.options.policy), kShortlist);
+  std::vector<GemmCandidate> list =
+      shortlist(gemm_candidates(draft.device, problem, draft.tiles(), policy), kShortlist);
+  std::vector<Metrics> metrics = measure(draft, x, home, list);
+  // What the operator may use beside the weight itself, which every candidate reads from its home.
+  std::uint64_t room = draft.operator_room;
+  if (room != UINT64_MAX)
+    room += tensor::ResolvedLayout(draft.at(home).type).max_shard_bytes() * draft.at(home).members.size();
+  const auto best = [&] {
+    std::size_t chosen = 0;
+    for (std::size_t i = 1; i < list.size(); ++i) {
+      if (better_within(room, metrics[i], metrics[chosen], policy)) chosen = i;
+    }
+    return chosen;
+  };
+  if (!list.empty() && (room == UINT64_MAX || metrics[best()].total_bytes <= room)) return list[best()];
+  const std::vector<GemmCandidate> steps =
+      shortlist(step_candidates(draft.device, problem, draft.tiles(), policy), kStepShortlist);
+  const std::vector<Metrics> more = measure(draft, x, home, steps);
+  list.insert(list.end(), steps.begin(), steps.end());
+  metrics.insert(metrics.end(), more.begin(), more.end());
   if (list.empty()) throw no_grid(draft, problem);
-  std::vector<Metrics> metrics(list.size());
-  parallel_for(list.size(), 1, draft.options.threads, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) metrics[i] = fragment_metrics(draft, x, home, list[i]);
-  });
-  std::size_t best = 0;
-  for (std::size_t i = 1; i < list.size(); ++i) {
-    if (better(metrics[i], metrics[best], draft.options.policy)) best = i;
-  }
-  return list[best];
+  return list[best()];
 }
 
 }  // namespace tw::plan
