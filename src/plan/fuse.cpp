@@ -147,6 +147,15 @@ std::optional<std::size_t> completing_step(const Plan& plan, const std::vector<S
   return std::nullopt;
 }
 
+// A copy of whole plain rows that keeps their coordinates.
+const Copy* plain_copy(const Plan& plan, const Step& step) {
+  const auto* copy = std::get_if<Copy>(&step.action);
+  if (copy == nullptr || copy->map != tensor::identity_map(plan.at(copy->dst).type.shape.size()))
+    return nullptr;
+  const Tensor& source = plan.at(copy->src);
+  return source.members.empty() && plain_rows(source.type) && whole_rows(source.type) ? copy : nullptr;
+}
+
 // cast(copy(x)) of plain rows, where the cast's panels are only copied on.
 struct CopiedCast {
   std::size_t cast = 0;  // index of the cast; the copy stands at the place
@@ -155,10 +164,8 @@ struct CopiedCast {
 };
 std::optional<CopiedCast> copied_cast(const Plan& plan, Place place) {
   const std::vector<Step>& steps = steps_of(plan, place.region);
-  const auto* copy = std::get_if<Copy>(&steps[place.at].action);
-  if (copy == nullptr || copy->map != tensor::identity_map(plan.at(copy->dst).type.shape.size())) return {};
-  const TensorType& source = plan.at(copy->src).type;
-  if (!plain_rows(source) || !whole_rows(source)) return {};
+  const Copy* copy = plain_copy(plan, steps[place.at]);
+  if (copy == nullptr) return {};
   const Uses copied = uses_of(plan, place, copy->dst);
   if (copied.readers.size() != 1 || copied.escapes) return {};
   CopiedCast found{.cast = copied.readers[0], .panels = {}, .completing = {}};
@@ -207,39 +214,28 @@ std::optional<Plan> early_cast(const Plan& plan, Place place) {
   return next;
 }
 
-// Casts x on its own owners and copies F8 rows in place of F16 rows: half the bytes, and as many sources and
-// fragments as before for who reads the copy. Widths of whole panels, so that rows need no padding.
-std::optional<Plan> cast_before_copy(const Plan& plan, Place place) {
-  const std::optional<CopiedCast> found = copied_cast(plan, place);
-  if (!found) return {};
+// copy(copy(x)) of plain rows: every reader copies from x (compiler.md 4.3).
+std::optional<Plan> compose_copies(const Plan& plan, Place place) {
+  const std::vector<Step>& steps = steps_of(plan, place.region);
+  const Copy* copy = plain_copy(plan, steps[place.at]);
+  if (copy == nullptr || !plain_rows(plan.at(copy->dst).type)) return {};
+  const Uses uses = uses_of(plan, place, copy->dst);
+  if (uses.readers.empty() || uses.escapes) return {};
+  for (const std::size_t reader : uses.readers) {
+    const auto* next = std::get_if<Copy>(&steps[reader].action);
+    if (next == nullptr || next->src != copy->dst || plan.storage_of(next->dst) == plan.storage_of(copy->src))
+      return {};
+  }
+  if (written_between(plan, place.region, place.at, uses.readers.back(), copy->src)) return {};
+  const std::optional<std::size_t> completing = completing_step(plan, steps, place.at, copy->src);
+  if (steps[place.at].checkpoint.valid() && !completing) return {};
+
   Plan next = plan;
-  std::vector<Step>& steps = steps_of(next, place.region);
-  auto& copy = std::get<Copy>(steps[place.at].action);
-  const TensorId x = copy.src;
-  const TensorType& moved = plan.at(copy.dst).type;
-  if (!plain_rows(moved) || moved.shape.back() % tensor::mu_of(Precision::F8) != 0) return {};
-  Tensor& out = next.tensors[found->panels.value];
-  Tensor codes = plan.at(x);
-  codes.name = out.name + ".rows";
-  codes.role = Role::Operand;
-  codes.type.encoding = out.type.encoding;
-  codes.storage = {};
-  codes.members.clear();
-  codes.origin = {};
-  TensorType type = moved;
-  type.encoding = out.type.encoding;
-  out.type = std::move(type);
-  out.owners = plan.at(copy.dst).owners;
-  const TensorId id(static_cast<std::uint32_t>(next.tensors.size()));
-  next.tensors.push_back(std::move(codes));
-  move_checkpoint(steps, place.at, found->completing, x);
-  copy.dst = found->panels;
-  copy.src = id;
-  Step cast = steps[found->cast];
-  std::get<Local>(cast.action) = {.kind = LocalKind::Cast, .inputs = {x}, .outputs = {id}};
-  erase_step(steps, found->cast);
-  steps.insert(steps.begin() + static_cast<std::ptrdiff_t>(place.at), std::move(cast));
-  ++next.fusions.early_casts;
+  std::vector<Step>& list = steps_of(next, place.region);
+  for (const std::size_t reader : uses.readers) std::get<Copy>(list[reader].action).src = copy->src;
+  move_checkpoint(list, place.at, completing, copy->src);
+  erase_step(list, place.at);
+  ++next.fusions.copies;
   return next;
 }
 
@@ -354,12 +350,17 @@ std::optional<Plan> add_statistics(const Plan& plan, Place place) {
   return {};
 }
 
-// Bytes of the row table: the coarse estimate knows fragments only, but each source that a destination turns
-// to takes a source control, a neutral one and a pointer.
-std::uint64_t table_bytes(const Metrics& m) { return m.row_bytes + 12 * m.sources; }
+// Cycles that a call takes and what its rows cost: compiler.md 7.3 weighs a byte of the table with 16 cycles.
+// The coarse estimate of the rows knows fragments only, but each source that a destination turns to takes a
+// source control, a neutral one and a pointer.
+double score(const Metrics& m) {
+  constexpr double kCyclesPerByte = 16, kBytesPerSource = 12;
+  return m.cycles + kCyclesPerByte *
+                        (static_cast<double>(m.row_bytes) + kBytesPerSource * static_cast<double>(m.sources));
+}
 
 bool better(const Metrics& a, const Metrics& b) {
-  return a.cycles < b.cycles && a.total_bytes <= b.total_bytes && table_bytes(a) <= table_bytes(b);
+  return a.cycles < b.cycles && a.total_bytes <= b.total_bytes && score(a) < score(b);
 }
 
 class Fuser {
@@ -382,7 +383,7 @@ class Fuser {
     while (changed) {
       changed = false;
       for (std::size_t at = 0; at < steps_of(plan_, region).size(); ++at) {
-        for (const auto rule : {early_cast, cast_before_copy, f8_output, add_statistics})
+        for (const auto rule : {early_cast, compose_copies, f8_output, add_statistics})
           changed |= accept(rule(plan_, {region, at}));
       }
     }

@@ -100,6 +100,7 @@ struct Step {
 
 // What plan::fuse rewrote: steps that read a chain of others before.
 struct Fusions {
+  std::uint32_t copies = 0;         // copy(copy(x)) -> copy(x)
   std::uint32_t early_casts = 0;    // cast(copy(x)) -> cast(x)
   std::uint32_t f8_outputs = 0;     // cast(kernel(x)) -> a kernel that writes F8
   std::uint32_t add_norms = 0;      // layernorm(add(a, b)) -> add_layernorm

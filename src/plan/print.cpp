@@ -127,9 +127,9 @@ const char* name_of(LocalKind kind) {
 std::string print(const Plan& plan) {
   std::string out = fmt::format("plan tiles={} cycles={:.0f} tensor bytes={}\n", plan.tiles,
                                 plan.estimated_cycles, plan.estimated_tensor_bytes);
-  out += fmt::format("fusions early casts={} F8 outputs={} add_layernorm={} add_moments={}\n",
-                     plan.fusions.early_casts, plan.fusions.f8_outputs, plan.fusions.add_norms,
-                     plan.fusions.added_moments);
+  out += fmt::format("fusions copies={} early casts={} F8 outputs={} add_layernorm={} add_moments={}\n",
+                     plan.fusions.copies, plan.fusions.early_casts, plan.fusions.f8_outputs,
+                     plan.fusions.add_norms, plan.fusions.added_moments);
   for (std::uint32_t i = 0; i < plan.tensors.size(); ++i) {
     const Tensor& t = plan.tensors[i];
     out += fmt::format("  %{} {} {} {}", i, name_of(t.role), t.name, tensor::to_string(t.type));
