@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,10 +21,27 @@ struct Options {
   plan::Options plan;
   std::uint32_t table_budget = 81920, fragment_limit = 16384;
   std::uint32_t stream_words = 1024;
+  std::uint32_t optimization_steps = 0;  // complete builds that optimise() may spend after the baseline
   bool relays = true;        // relay gathers where the scheduler says that they pay (compiler.md 10)
   bool checkpoints = false;  // diagnostic package: a trap after every completed operation
   bool check_rows = false;   // run exchange::check on every phase (debug, tests)
   unsigned threads = 0;
+};
+
+// What the optimiser tried (optimise.h).
+struct ChangedChoice {
+  std::string path;                // graph operation
+  std::uint32_t from = 0, to = 0;  // candidates
+};
+struct OptimisationStep {
+  std::vector<ChangedChoice> changes;
+  double estimated = 0, scheduled = 0;  // cycles of a call; scheduled 0 when it does not fit
+  bool fits = false, accepted = false;
+};
+struct Optimisation {
+  std::uint32_t attempts = 0;  // complete builds after the baseline
+  std::vector<OptimisationStep> steps;
+  std::map<std::string, std::uint32_t> candidates;  // of the result, by operation path
 };
 
 struct Report {  // the figures of cli.md's `compile` object
@@ -36,6 +54,7 @@ struct Report {  // the figures of cli.md's `compile` object
   double cycles_estimated = 0, cycles_scheduled = 0;
   std::vector<std::string> phase_operations;  // operation of each executed exchange phase of a call
   std::vector<OperationCycles> estimated_by_operation, scheduled_by_operation;
+  Optimisation optimisation;
   double seconds_plan = 0, seconds_lower = 0, seconds_place = 0, seconds_exchange = 0, seconds_emit = 0,
          seconds_total = 0;
 };

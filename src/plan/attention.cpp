@@ -7,9 +7,8 @@
 
 #include "base/error.h"
 #include "base/math.h"
-#include "base/parallel.h"
+#include "plan/decide.h"
 #include "plan/price.h"
-#include "plan/select.h"
 
 namespace tw::plan {
 namespace {
@@ -162,18 +161,11 @@ std::vector<AttentionForm> attention_forms(const Draft& draft, const Held& q, co
   return forms;
 }
 
-AttentionForm choose_attention(const Draft& draft, const Held& q, const Held& k, const Held& v, float scale) {
+AttentionForm choose_attention(Draft& draft, const Held& q, const Held& k, const Held& v, float scale) {
   const std::vector<AttentionForm> forms = attention_forms(draft, q, k, v);
   if (forms.size() == 1) return forms.front();
-  std::vector<Metrics> metrics(forms.size());
-  parallel_for(forms.size(), 1, draft.options.threads, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) metrics[i] = fragment_metrics(draft, q, k, v, scale, forms[i]);
-  });
-  std::size_t best = 0;
-  for (std::size_t i = 1; i < forms.size(); ++i) {
-    if (better(metrics[i], metrics[best], draft.options.policy)) best = i;
-  }
-  return forms[best];
+  return forms[decide(draft, forms.size(),
+                      [&](std::size_t i) { return fragment_metrics(draft, q, k, v, scale, forms[i]); })];
 }
 
 TensorId emit_attention(Draft& draft, const Held& q, const Held& k, const Held& v, float scale,

@@ -17,7 +17,7 @@ struct AttentionForm {
 // Forms that the options allow, the best of which `choose_attention` finds by building their fragments.
 // Throws Error{UnsupportedOp} when there are more streams than tiles.
 std::vector<AttentionForm> attention_forms(const Draft& draft, const Held& q, const Held& k, const Held& v);
-AttentionForm choose_attention(const Draft& draft, const Held& q, const Held& k, const Held& v, float scale);
+AttentionForm choose_attention(Draft& draft, const Held& q, const Held& k, const Held& v, float scale);
 
 // q [S,R,c], k [S,keys,c], v [S,keys,cv] (S = batch * heads) -> [S,R,cv], Row order on the query rows.
 TensorId emit_attention(Draft& draft, const Held& q, const Held& k, const Held& v, float scale,

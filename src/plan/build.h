@@ -1,6 +1,9 @@
 // Graph + options -> Plan: the default policy's canonical activations, candidate ranking, conversions and
 // compact parameter homes (compiler.md 2.5, 2.6, 3, 4, 7).
 #pragma once
+#include <map>
+#include <string>
+
 #include "base/progress.h"
 #include "graph/graph.h"
 #include "plan/plan.h"
@@ -17,6 +20,8 @@ struct Options {
   int fp8_scale = -4;                                   // -16..15
   Policy policy = Policy::Default;
   Attention attention = Attention::Auto;
+  // Candidate to build by operation path, as recorded in Plan::choices; other operations are ranked.
+  std::map<std::string, std::uint32_t> choices;
   unsigned threads = 0;
 };
 

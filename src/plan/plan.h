@@ -107,10 +107,22 @@ struct Fusions {
   std::uint32_t added_moments = 0;  // ... with the sum still needed -> add_moments and apply
 };
 
+// What the planner could have built for one operation, and what it built.
+struct Choice {
+  std::string path;        // graph operation
+  std::size_t chosen = 0;  // candidate that was built
+  struct Alternative {     // estimates of a candidate's fragment alone
+    double cycles = 0;
+    std::uint64_t bytes = 0;  // live tensor bytes, busiest tile
+  };
+  std::vector<Alternative> alternatives;  // by candidate; empty when the choice was given
+};
+
 struct Plan {
   std::uint32_t tiles = 1472;  // planning limit (--tiles)
   std::vector<Tensor> tensors;
   std::vector<Step> steps;
+  std::vector<Choice> choices;            // of operations with several candidates, in graph order
   std::vector<TensorId> inputs, outputs;  // host bindings (Row order)
   Fusions fusions;
   double estimated_cycles = 0;               // of the planner's cost model, per call

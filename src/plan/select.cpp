@@ -7,8 +7,8 @@
 #include <tuple>
 
 #include "base/capacity.h"
-#include "base/parallel.h"
 #include "plan/canonical.h"
+#include "plan/decide.h"
 #include "plan/price.h"
 
 namespace tw::plan {
@@ -145,11 +145,21 @@ Error no_grid(const Draft& draft, const GemmProblem& p) {
   return does_not_fit(ErrorKind::Capacity, std::move(d), 0);
 }
 
-GemmCandidate choose_gemm(const Draft& draft, const Held& x, TensorId home) {
+GemmCandidate choose_gemm(Draft& draft, const Held& x, TensorId home) {
   const Policy policy = draft.options.policy;
   const GemmProblem problem = problem_of(draft, x, home);
   std::vector<GemmCandidate> list =
       shortlist(gemm_candidates(draft.device, problem, draft.tiles(), policy), kShortlist);
+  const auto append_steps = [&] {
+    const std::vector<GemmCandidate> steps =
+        shortlist(step_candidates(draft.device, problem, draft.tiles(), policy), kStepShortlist);
+    list.insert(list.end(), steps.begin(), steps.end());
+    return steps;
+  };
+  if (is_given(draft)) {
+    if (draft.options.choices.at(draft.path) >= list.size()) append_steps();
+    return list[given(draft, list.size())];
+  }
   std::vector<Metrics> metrics = measure(draft, x, home, list);
   // What the operator may use beside the weight itself, which every candidate reads from its home.
   std::uint64_t room = draft.operator_room;
@@ -162,13 +172,12 @@ GemmCandidate choose_gemm(const Draft& draft, const Held& x, TensorId home) {
     }
     return chosen;
   };
-  if (!list.empty() && (room == UINT64_MAX || metrics[best()].total_bytes <= room)) return list[best()];
-  const std::vector<GemmCandidate> steps =
-      shortlist(step_candidates(draft.device, problem, draft.tiles(), policy), kStepShortlist);
-  const std::vector<Metrics> more = measure(draft, x, home, steps);
-  list.insert(list.end(), steps.begin(), steps.end());
-  metrics.insert(metrics.end(), more.begin(), more.end());
+  if (list.empty() || (room != UINT64_MAX && metrics[best()].total_bytes > room)) {
+    const std::vector<Metrics> more = measure(draft, x, home, append_steps());
+    metrics.insert(metrics.end(), more.begin(), more.end());
+  }
   if (list.empty()) throw no_grid(draft, problem);
+  record(draft, best(), metrics);
   return list[best()];
 }
 

@@ -16,7 +16,7 @@ inline constexpr std::size_t kShortlist = 64, kStepShortlist = 24;
 std::vector<GemmCandidate> shortlist(std::vector<GemmCandidate> candidates, std::size_t limit);
 
 // Builds the fragment of every shortlisted candidate and returns the best. Family B is offered where no grid
-// of family A stays within the draft's operator_room.
-GemmCandidate choose_gemm(const Draft& draft, const Held& x, TensorId home);
+// of family A stays within the draft's operator_room. A candidate's number counts family A first, then B.
+GemmCandidate choose_gemm(Draft& draft, const Held& x, TensorId home);
 
 }  // namespace tw::plan
