@@ -49,8 +49,10 @@ void model_options(CLI::App& app, Invocation& i, Texts& t) {
   app.add_option("--exchange-stream-words", i.recipe.stream_words, "chunk of the exchange order")
       ->capture_default_str()
       ->check(CLI::Range(0U, 1U << 20));
-  app.add_option("--optimization-steps", i.optimization_steps, "improvement steps after the baseline plan")
-      ->capture_default_str();
+  app.add_option("--optimization-steps", i.recipe.optimization_steps,
+                 "complete builds that may follow the baseline plan in search of a faster one")
+      ->capture_default_str()
+      ->check(CLI::Range(0U, 10000U));
   app.add_option("--relays", t.relays, "relay gathers where the scheduler finds them cheaper")
       ->capture_default_str()
       ->check(CLI::IsMember({"on", "off"}));

@@ -22,7 +22,6 @@ struct Invocation {
   std::string json;     // --json FILE, "-" = standard output
   std::optional<std::uint32_t> inspect_tile, inspect_phase;
   FitOptions fit;
-  std::uint32_t optimization_steps = 0;
   unsigned threads = 0;
   ProgressMode progress = ProgressMode::Auto;
   bool quiet = false;

@@ -54,7 +54,7 @@ int e2e_command(const Invocation& i, const Host& host) {
   const PackageFile file = write_package(i, compiled);
   host.progress->finish();
   print_table(i, compile_table(i.recipe, compiled.model, compiled.result.report));
-  const RunReport report = run_package(host, i.recipe, compiled.package, i.run);
+  const RunReport report = run_package(host, compiled.recipe, compiled.package, i.run);
   print_table(i, operation_table(compiled.result.report, report) + run_table(host, report) +
                      anchor_table(host, i.recipe, compiled.model, compiled.result.report, report));
   print_json(i, result_json(compile_json(host, i.recipe, compiled.model, compiled.result.report, file),
@@ -80,6 +80,9 @@ int compare_command(const Invocation& i, const Host& host) {
 }
 
 int fit_command(const Invocation& i, const Host& host) {
+  if (i.recipe.optimization_steps > 0)
+    print_table(i,
+                "note: fit judges baseline plans; --optimization-steps never changes whether a model fits\n");
   const FitReport report = fit(host, i.recipe, i.fit);
   host.progress->finish();
   print_table(i, fit_table(report));
@@ -101,7 +104,6 @@ int dispatch(const Invocation& i) {
   host.threads = i.threads;
   host.progress = &progress;
   if (!i.target.empty()) host.device = load_device(i.target);
-  print_table(i, optimization_note(i.optimization_steps));
   switch (i.command) {
     case Command::Compile:
       return compile_command(i, host);

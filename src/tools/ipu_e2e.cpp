@@ -27,6 +27,7 @@ void print(const IpuE2e& e, const std::string& text) {
 
 // What --package, built or reused, gives to the run.
 struct Built {
+  Recipe recipe;  // the package's
   package::Package package;
   std::string compile;  // the `compile` object
 };
@@ -48,15 +49,18 @@ Built build(const IpuE2e& e, const Host& host) {
   Built built;
   built.compile = compile_json(host, e.recipe, compiled.model, compiled.result.report, file);
   built.package = std::move(compiled.package);
+  built.recipe = std::move(compiled.recipe);
   return built;
 }
 
 Built reuse(const IpuE2e& e) {
   Built built;
   built.package = package::read(e.package);
+  built.recipe = recipe_from_json(built.package.side.recipe_json);
   Recipe recipe = e.recipe;
   recipe.model = model::build(recipe.model).config;
-  if (to_json(recipe) != built.package.side.recipe_json)
+  recipe.choices = built.recipe.choices;  // what the optimiser found is no option
+  if (to_json(recipe) != to_json(built.recipe))
     throw Error(ErrorKind::Usage, fmt::format("{} was built with other options:\n  package {}\n  options {}",
                                               e.package, built.package.side.recipe_json, to_json(recipe)));
   built.compile = built.package.side.summary_json;
@@ -120,7 +124,7 @@ std::string result_lines(const IpuE2e& e, const Host& host, const RunReport& r) 
 int inference(const IpuE2e& e, const Host& host) {
   const Built built = e.reuse_package ? reuse(e) : build(e, host);
   if (!e.memory_directory.empty()) write_in(e.memory_directory, "memory.json", memory_json(built.package));
-  const RunReport report = run_package(host, e.recipe, built.package, e.run);
+  const RunReport report = run_package(host, built.recipe, built.package, e.run);
   print(e, result_lines(e, host, report));
   const std::string run = run_json(host, report);
   if (!e.save_directory.empty() && !report.first_output.empty())
@@ -131,7 +135,9 @@ int inference(const IpuE2e& e, const Host& host) {
 }
 
 int diagnostic(const IpuE2e& e, const Host& host) {
-  const CompareReport report = compare_package(host, e.recipe, e.run, e.sampling);
+  const CompareReport report =
+      compare_package(host, e.recipe.optimization_steps > 0 ? compile_model(host, e.recipe).recipe : e.recipe,
+                      e.run, e.sampling);
   std::uint64_t beyond = 0;
   for (const OperationError& op : report.operations) beyond += op.beyond;
   const bool pass = report.pass && beyond == 0;
@@ -145,7 +151,6 @@ int diagnostic(const IpuE2e& e, const Host& host) {
 void notes(const IpuE2e& e) {
   if (e.names_sdk)
     print(e, "note: --sdk and --runtime-source are not opened; a simulated device needs neither\n");
-  print(e, optimization_note(e.optimization_steps));
   if (e.diagnostic && !e.package.empty())
     print(e, "note: --diagnostic-run builds a package of its own with checkpoints and does not write it\n");
 }

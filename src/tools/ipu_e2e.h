@@ -18,7 +18,6 @@ struct IpuE2e {
   std::string device;  // description, TOML; empty: the built-in one
   std::string package, lock, memory_directory, save_directory, profile, json;
   bool reuse_package = false, reference = false, diagnostic = false, names_sdk = false;
-  std::uint32_t optimization_steps = 8;
   unsigned threads = 0;
   ProgressMode progress = ProgressMode::Auto;
 };

@@ -47,8 +47,10 @@ void model_options(CLI::App& app, IpuE2e& e, Texts& t) {
 
 void plan_options(CLI::App& app, IpuE2e& e, Texts& t) {
   app.add_flag("--capacity-baseline", t.capacity, "capacity-first operator selection");
-  app.add_option("--optimization-steps", e.optimization_steps, "improvement steps after the baseline")
-      ->capture_default_str();
+  app.add_option("--optimization-steps", e.recipe.optimization_steps,
+                 "complete builds that may follow the baseline")
+      ->capture_default_str()
+      ->check(CLI::Range(0U, 10000U));
   app.add_option("--exchange-stream-words", e.recipe.stream_words, "words of a wave of the exchange order")
       ->capture_default_str()
       ->check(CLI::Range(0U, 1U << 20));
@@ -145,6 +147,7 @@ std::optional<IpuE2e> parse_ipu_e2e(int argc, const char* const* argv) {
   e.recipe.model.name = "siglip-so400m";
   e.recipe.model.layers = 1;
   e.recipe.model.fuse_qkv = false;
+  e.recipe.optimization_steps = 8;
   Texts t;
   CLI::App app{"Builds an image encoder, runs it on the simulated device and checks it."};
   examples_first(app);

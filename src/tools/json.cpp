@@ -36,6 +36,21 @@ json fault_json(const sim::Fault& f) {
           {"what", f.what}};
 }
 
+json optimization_json(const Recipe& recipe, const compile::Optimisation& o) {
+  json tried = json::array();
+  for (const compile::OptimisationStep& s : o.steps) {
+    json changes = json::array();
+    for (const compile::ChangedChoice& c : s.changes)
+      changes.push_back({{"operation", c.path}, {"from", c.from}, {"to", c.to}});
+    tried.push_back({{"changes", changes},
+                     {"estimated", s.estimated},
+                     {"scheduled", s.fits ? json(s.scheduled) : json(nullptr)},
+                     {"fits", s.fits},
+                     {"accepted", s.accepted}});
+  }
+  return {{"steps", recipe.optimization_steps}, {"attempts", o.attempts}, {"tried", tried}};
+}
+
 // The part of the `compile` object that the recipe decides.
 json compile_figures(const Device& device, const Recipe& recipe, const model::Model& model,
                      const compile::Report& r) {
@@ -74,6 +89,7 @@ json compile_figures(const Device& device, const Recipe& recipe, const model::Mo
                                          {"estimated", cycles_of(r.estimated_by_operation, o.path)},
                                          {"scheduled", o.cycles}});
   }
+  if (recipe.optimization_steps > 0) j["optimization"] = optimization_json(recipe, r.optimisation);
   return j;
 }
 

@@ -26,8 +26,6 @@ std::string result_json(const std::string& compile, const std::string& run);
 std::string error_json(const Error& error);
 std::string internal_error_json(const std::string& what);
 
-// One line when improvement steps are asked for: there are none; else empty.
-std::string optimization_note(std::uint32_t steps);
 std::string compile_table(const Recipe& recipe, const model::Model& model, const compile::Report& report);
 std::string run_table(const Host& host, const RunReport& report);
 

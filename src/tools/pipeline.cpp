@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "compile/optimise.h"
 #include "plan/exact.h"
 #include "ref/ref.h"
 #include "tools/inputs.h"
@@ -103,10 +104,11 @@ std::uint64_t product_macs(const std::vector<ref::Extent>& extents) {
 Compiled compile_model(const Host& host, const Recipe& recipe) {
   Compiled out;
   out.model = model::build(recipe.model);
-  Recipe full = recipe;
-  full.model = out.model.config;
-  out.result =
-      compile::compile(host.device, out.model.graph, compile_options(full, host.threads), *host.progress);
+  out.recipe = recipe;
+  out.recipe.model = out.model.config;
+  out.result = compile::optimise(host.device, out.model.graph, compile_options(out.recipe, host.threads),
+                                 *host.progress);
+  if (recipe.optimization_steps > 0) out.recipe.choices = out.result.report.optimisation.candidates;
   host.progress->stage("weights");
   model::RandomTensors random(out.model.graph, recipe.seed);
   out.package.weights = compile::pack_weights(
@@ -114,8 +116,8 @@ Compiled compile_model(const Host& host, const Recipe& recipe) {
       host.threads);
   out.package.image = std::move(out.result.image);
   out.package.side = out.result.side;
-  out.package.side.recipe_json = to_json(full);
-  out.package.side.summary_json = summary_json(host.device, full, out.model, out.result.report);
+  out.package.side.recipe_json = to_json(out.recipe);
+  out.package.side.summary_json = summary_json(host.device, out.recipe, out.model, out.result.report);
   const std::vector<std::string> findings = package::verify(out.package);
   TW_CHECK(findings.empty(), "package: " + findings.front());
   return out;

@@ -23,6 +23,7 @@ struct Host {
 
 struct Compiled {
   model::Model model;
+  Recipe recipe;  // with the model's defaults filled in and the optimiser's choices
   compile::Result result;
   package::Package package;  // image, packed weights, side section (without the file's own figures)
 };

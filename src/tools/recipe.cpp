@@ -49,7 +49,9 @@ std::string to_json(const Recipe& r) {
                   {"tiles", r.tiles},
                   {"stream_words", r.stream_words},
                   {"table_budget", r.table_budget},
-                  {"fragment_limit", r.fragment_limit}};
+                  {"fragment_limit", r.fragment_limit},
+                  {"optimization_steps", r.optimization_steps},
+                  {"choices", r.choices}};
   return j.dump();
 }
 
@@ -76,6 +78,8 @@ Recipe recipe_from_json(const std::string& text) {
     r.stream_words = j.at("stream_words").get<std::uint32_t>();
     r.table_budget = j.at("table_budget").get<std::uint32_t>();
     r.fragment_limit = j.at("fragment_limit").get<std::uint32_t>();
+    r.optimization_steps = j.at("optimization_steps").get<std::uint32_t>();
+    r.choices = j.at("choices").get<std::map<std::string, std::uint32_t>>();
     return r;
   } catch (const json::exception& e) {
     throw Error(ErrorKind::File, std::string("the package's recipe is damaged: ") + e.what());
@@ -89,7 +93,9 @@ compile::Options compile_options(const Recipe& r, unsigned threads) {
   o.plan.fp8_scale = r.fp8_scale;
   o.plan.policy = r.policy;
   o.plan.attention = r.attention;
+  o.plan.choices = r.choices;
   o.plan.threads = threads;
+  o.optimization_steps = r.optimization_steps;
   o.relays = r.relays;
   o.table_budget = r.table_budget;
   o.fragment_limit = r.fragment_limit;

@@ -2,6 +2,7 @@
 // its Recipe as JSON, so that `run` and `compare` can make the same model, weights and plan again.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct Recipe {
   bool relays = true;
   std::uint32_t tiles = 1472;
   std::uint32_t stream_words = 1024, table_budget = 81920, fragment_limit = 16384;
+  std::uint32_t optimization_steps = 0;          // complete builds after the baseline plan
+  std::map<std::string, std::uint32_t> choices;  // what they settled on: candidate by operation path
 };
 std::string to_json(const Recipe& recipe);
 Recipe recipe_from_json(const std::string& text);  // Error{File} when it is not one of ours

@@ -1,5 +1,7 @@
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "compile/capacity.h"
 #include "tools/json.h"
 
@@ -15,12 +17,6 @@ std::string milliseconds(const Host& host, double x) {
 }
 
 }  // namespace
-
-std::string optimization_note(std::uint32_t steps) {
-  if (steps == 0) return "";
-  return fmt::format(
-      "note: --optimization-steps {}: there is no search over plans yet, the baseline is used\n", steps);
-}
 
 std::string compile_table(const Recipe& recipe, const model::Model& model, const compile::Report& r) {
   std::string t =
@@ -41,6 +37,11 @@ std::string compile_table(const Recipe& recipe, const model::Model& model, const
        fmt::format("mean {:.2f}, worst {:.2f}", r.horizon_over_bound_mean, r.horizon_over_bound_worst));
   line("cycles",
        fmt::format("{} estimated, {} scheduled", cycles(r.cycles_estimated), cycles(r.cycles_scheduled)));
+  if (recipe.optimization_steps > 0) {
+    const auto accepted = std::ranges::count_if(r.optimisation.steps, &compile::OptimisationStep::accepted);
+    line("optimisation", fmt::format("{} of {} builds tried, {} accepted", r.optimisation.attempts,
+                                     recipe.optimization_steps, accepted));
+  }
   line("compile time",
        fmt::format("{:.1f} s (plan {:.1f}, lower {:.1f}, place {:.1f}, exchange {:.1f}, emit {:.1f})",
                    r.seconds_total, r.seconds_plan, r.seconds_lower, r.seconds_place, r.seconds_exchange,

@@ -39,9 +39,9 @@ class Usage(unittest.TestCase):
         error = result("e2e", MODEL, "--tiles", 0, check=2)["error"]
         self.assertEqual(error["kind"], "usage")
 
-    def test_steps_that_do_nothing_are_named(self):
+    def test_fit_says_that_steps_do_not_matter(self):
         done = tilewright("fit", MODEL, "--small", "--tiles", 64, "--optimization-steps", 3, check=0)
-        self.assertIn("--optimization-steps 3", done.stdout)
+        self.assertIn("--optimization-steps", done.stdout)
         self.assertNotIn("optimization", tilewright("fit", MODEL, "--small", "--tiles", 64, check=0).stdout)
 
     def test_help(self):
