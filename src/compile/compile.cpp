@@ -14,6 +14,7 @@
 #include "exchange/exchange.h"
 #include "place/place.h"
 #include "plan/cost.h"
+#include "plan/rounding.h"
 #include "target/topology.h"
 #include "tile/problems.h"
 #include "tile/relay.h"
@@ -381,7 +382,9 @@ std::vector<std::vector<std::uint8_t>> pack_weights(
   parallel_for(bindings.size(), 1, threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t b = begin; b < end; ++b) {
       const tensor::ResolvedLayout layout(result.plan.at(bindings[b].tensor).type);
-      const std::vector<float>& logical = host(bindings[b].name);
+      std::vector<float> storage;
+      const std::span<const float> logical = plan::rounded_parameter(
+          result.plan, result.plan.at(bindings[b].tensor), host(bindings[b].name), storage, 1);
       data[b].reserve(bindings[b].bytes);
       for (std::uint32_t t = 0; t < layout.owners(); ++t) {
         std::vector<std::uint8_t> shard = tensor::pack_shard(layout, t, logical);

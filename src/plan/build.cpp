@@ -62,6 +62,7 @@ Plan walked(const Device& device, const graph::Graph& graph, const Options& opti
   draft.operator_room = room;
   Walk(draft, graph, progress).run();
   rotate_homes(draft.plan);
+  draft.plan.weight_rounding = options.weight_rounding;
   Plan plan = fuse(device, std::move(draft.plan));
   const Metrics metrics = estimate(device, plan);
   plan.estimated_cycles = metrics.cycles;

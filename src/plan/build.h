@@ -20,6 +20,7 @@ struct Options {
   int fp8_scale = -4;                                   // -16..15
   Policy policy = Policy::Default;
   Attention attention = Attention::Auto;
+  WeightRounding weight_rounding = WeightRounding::Balanced;
   // Candidate to build by operation path, as recorded in Plan::choices; other operations are ranked.
   std::map<std::string, std::uint32_t> choices;
   unsigned threads = 0;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "plan/exact_kernels.h"
+#include "plan/rounding.h"
 
 namespace tw::plan {
 namespace {
@@ -115,7 +116,9 @@ class Interpreter {
              tensor.name + " is read before it is written");
     const std::size_t member = tensor.members.size() > 1 ? iteration_ : 0;
     const std::string& name = tensor.members.empty() ? tensor.name : tensor.members.at(member);
-    const Values& data = host_(name);
+    std::vector<float> storage;
+    const std::span<const float> data =
+        rounded_parameter(plan_, tensor, host_(name), storage, options_.threads);
     if (data.size() != tensor::elements(tensor.type.shape))
       throw Error(ErrorKind::Shape, fmt::format("\"{}\": {} values given for shape {}", name, data.size(),
                                                 tensor::to_string(tensor.type.shape)));

@@ -107,6 +107,10 @@ struct Fusions {
   std::uint32_t added_moments = 0;  // ... with the sum still needed -> add_moments and apply
 };
 
+// How FP8 weight matrices are rounded on the host: so that the errors of every column cancel, or each weight
+// to its nearest code.
+enum class WeightRounding : std::uint8_t { Balanced, Nearest };
+
 // What the planner could have built for one operation, and what it built.
 struct Choice {
   std::string path;        // graph operation
@@ -122,6 +126,7 @@ struct Plan {
   std::uint32_t tiles = 1472;  // planning limit (--tiles)
   std::vector<Tensor> tensors;
   std::vector<Step> steps;
+  WeightRounding weight_rounding = WeightRounding::Balanced;
   std::vector<Choice> choices;            // of operations with several candidates, in graph order
   std::vector<TensorId> inputs, outputs;  // host bindings (Row order)
   Fusions fusions;

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/capacity.h"
+#include "base/parallel.h"
 #include "plan/canonical.h"
 #include "plan/decide.h"
 #include "plan/price.h"

@@ -26,8 +26,8 @@ const char* const kExamples =
 
 // Raw texts of enumerations, turned into values after parsing.
 struct Texts {
-  std::string precision = "fp8", policy = "default", attention = "auto", relays = "on", reference = "fp32",
-              weights = "random", progress = "auto", batches = "1", policies = "both";
+  std::string rounding = "balanced", precision = "fp8", policy = "default", attention = "auto", relays = "on",
+              reference = "fp32", weights = "random", progress = "auto", batches = "1", policies = "both";
   bool fuse = false, no_fuse = false;
 };
 
@@ -46,6 +46,10 @@ void model_options(CLI::App& app, Invocation& i, Texts& t) {
   app.add_option("--attention", t.attention, "attention strategy")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "streaming", "materialized"}));
+  app.add_option("--weight-rounding", t.rounding,
+                 "FP8 weights: errors of a column cancel, or each to the nearest")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"balanced", "nearest"}));
   app.add_option("--exchange-stream-words", i.recipe.stream_words, "chunk of the exchange order")
       ->capture_default_str()
       ->check(CLI::Range(0U, 1U << 20));
@@ -126,6 +130,8 @@ void apply(Invocation& i, const Texts& t) {
   i.recipe.attention = t.attention == "streaming"      ? plan::Attention::Streaming
                        : t.attention == "materialized" ? plan::Attention::Materialized
                                                        : plan::Attention::Auto;
+  i.recipe.weight_rounding =
+      t.rounding == "nearest" ? plan::WeightRounding::Nearest : plan::WeightRounding::Balanced;
   if (t.fuse && t.no_fuse) throw Error(ErrorKind::Usage, "--fuse-qkv and --no-fuse-qkv exclude each other");
   i.recipe.model.fuse_qkv = !t.no_fuse;
   i.fit.batches = parse_batches(t.batches);

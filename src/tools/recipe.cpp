@@ -21,6 +21,10 @@ const char* name_of(plan::Attention attention) {
   return "";
 }
 
+const char* name_of(plan::WeightRounding rounding) {
+  return rounding == plan::WeightRounding::Balanced ? "balanced" : "nearest";
+}
+
 const char* precision_name(tensor::Precision precision) {
   switch (precision) {
     case tensor::Precision::F8:
@@ -45,6 +49,7 @@ std::string to_json(const Recipe& r) {
                   {"fp8_scale", r.fp8_scale},
                   {"policy", name_of(r.policy)},
                   {"attention", name_of(r.attention)},
+                  {"weight_rounding", name_of(r.weight_rounding)},
                   {"relays", r.relays},
                   {"tiles", r.tiles},
                   {"stream_words", r.stream_words},
@@ -73,6 +78,8 @@ Recipe recipe_from_json(const std::string& text) {
     r.attention = attention == "streaming"      ? plan::Attention::Streaming
                   : attention == "materialized" ? plan::Attention::Materialized
                                                 : plan::Attention::Auto;
+    r.weight_rounding =
+        j.at("weight_rounding") == "nearest" ? plan::WeightRounding::Nearest : plan::WeightRounding::Balanced;
     r.relays = j.at("relays").get<bool>();
     r.tiles = j.at("tiles").get<std::uint32_t>();
     r.stream_words = j.at("stream_words").get<std::uint32_t>();
@@ -93,6 +100,7 @@ compile::Options compile_options(const Recipe& r, unsigned threads) {
   o.plan.fp8_scale = r.fp8_scale;
   o.plan.policy = r.policy;
   o.plan.attention = r.attention;
+  o.plan.weight_rounding = r.weight_rounding;
   o.plan.choices = r.choices;
   o.plan.threads = threads;
   o.optimization_steps = r.optimization_steps;

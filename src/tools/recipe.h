@@ -20,6 +20,7 @@ struct Recipe {
   int fp8_scale = -4;
   plan::Policy policy = plan::Policy::Default;
   plan::Attention attention = plan::Attention::Auto;
+  plan::WeightRounding weight_rounding = plan::WeightRounding::Balanced;
   bool relays = true;
   std::uint32_t tiles = 1472;
   std::uint32_t stream_words = 1024, table_budget = 81920, fragment_limit = 16384;
@@ -32,6 +33,7 @@ Recipe recipe_from_json(const std::string& text);  // Error{File} when it is not
 compile::Options compile_options(const Recipe& recipe, unsigned threads);
 const char* name_of(plan::Policy policy);
 const char* name_of(plan::Attention attention);
+const char* name_of(plan::WeightRounding rounding);
 const char* precision_name(tensor::Precision precision);  // "fp8", "fp16"
 
 }  // namespace tw::tools
