@@ -22,7 +22,7 @@ struct Options {
   Attention attention = Attention::Auto;
   WeightRounding weight_rounding = WeightRounding::Balanced;
   // Candidate to build by operation path, as recorded in Plan::choices; other operations are ranked.
-  std::map<std::string, std::uint32_t> choices;
+  std::map<std::string, std::uint32_t> choices = {};
   unsigned threads = 0;
 };
 

@@ -13,8 +13,8 @@ bool is_given(const Draft& draft) { return draft.options.choices.contains(draft.
 std::size_t given(Draft& draft, std::size_t count) {
   const std::uint32_t chosen = draft.options.choices.at(draft.path);
   if (chosen >= count) {
-    throw Error(ErrorKind::File, fmt::format("{}: candidate {} was chosen, but there are {}", draft.path,
-                                             chosen, count));
+    throw Error(ErrorKind::File,
+                fmt::format("{}: candidate {} was chosen, but there are {}", draft.path, chosen, count));
   }
   draft.plan.choices.push_back({.path = draft.path, .chosen = chosen, .alternatives = {}});
   return chosen;

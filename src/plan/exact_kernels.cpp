@@ -201,7 +201,7 @@ bool bias_gelu(const Values& x, const Values& bias, Values& out, unsigned thread
                     });
 }
 
-bool encode(const Values& in, tensor::Encoding encoding, Values& out, unsigned threads) {
+bool encode(std::span<const float> in, tensor::Encoding encoding, Values& out, unsigned threads) {
   TW_CHECK(in.size() == out.size(), "encoding changes the number of values");
   return each_piece(out.size(), kGrain, threads, [&](std::size_t begin, std::size_t end, Rounder& round) {
     for (std::size_t i = begin; i < end; ++i) {

@@ -35,7 +35,7 @@ bool add(const Values& a, const Values& b, Values& out, unsigned threads);
 bool gelu(const Values& x, Values& out, unsigned threads);
 bool bias_gelu(const Values& x, const Values& bias, Values& out, unsigned threads);
 // Values as stored in `encoding`; overflow is possible for F16 only.
-bool encode(const Values& in, tensor::Encoding encoding, Values& out, unsigned threads);
+bool encode(std::span<const float> in, tensor::Encoding encoding, Values& out, unsigned threads);
 
 // Row-wise operations, exact_rows.cpp.
 bool layer_norm(const Values& x, const Values& scale, const Values& bias, float epsilon, Values& out,

@@ -29,7 +29,7 @@ class AttentionPlan {
   }
 
   std::vector<plan::AttentionForm> forms() const { return plan::attention_forms(draft_, q_, k_, v_); }
-  plan::AttentionForm chosen() const { return plan::choose_attention(draft_, q_, k_, v_, case_.scale()); }
+  plan::AttentionForm chosen() { return plan::choose_attention(draft_, q_, k_, v_, case_.scale()); }
 
   plan::Plan build(const plan::AttentionForm& form) {
     const TensorId rows = plan::emit_attention(draft_, q_, k_, v_, case_.scale(), form);
