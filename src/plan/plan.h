@@ -126,7 +126,7 @@ struct Plan {
   std::uint32_t tiles = 1472;  // planning limit (--tiles)
   std::vector<Tensor> tensors;
   std::vector<Step> steps;
-  WeightRounding weight_rounding = WeightRounding::Balanced;
+  WeightRounding weight_rounding = WeightRounding::Nearest;  // build() takes it from its options
   std::vector<Choice> choices;            // of operations with several candidates, in graph order
   std::vector<TensorId> inputs, outputs;  // host bindings (Row order)
   Fusions fusions;
