@@ -123,6 +123,7 @@ void add_relays(const Device& device, tile::Program& program, const Options& opt
 
 struct Placed {
   tile::Addresses addresses;
+  std::vector<std::uint32_t> taken;  // per buffer, place::Placement::taken
   std::vector<place::Placement> placements;
   std::vector<tile::TilePlacement> problems;
 };
@@ -150,9 +151,13 @@ Placed place_all(const Device& device, const plan::Plan& plan, const tile::Progr
   }
   if (!failures.empty()) throw capacity_error(plan, program, out.problems, failures);
   out.addresses.of.assign(program.buffers.size(), 0);
+  out.taken.assign(program.buffers.size(), 0);
   for (std::size_t t = 0; t < out.problems.size(); ++t) {
-    for (std::size_t r = 0; r < out.problems[t].buffers.size(); ++r)
-      out.addresses.of[out.problems[t].buffers[r].value] = out.placements[t].address[r];
+    for (std::size_t r = 0; r < out.problems[t].buffers.size(); ++r) {
+      const std::uint32_t buffer = out.problems[t].buffers[r].value;
+      out.addresses.of[buffer] = out.placements[t].address[r];
+      out.taken[buffer] = out.placements[t].taken[r];
+    }
   }
   return out;
 }
@@ -245,7 +250,23 @@ void describe_bindings(const plan::Plan& plan, const tile::Program& program, pac
   }
 }
 
-package::Side describe(const plan::Plan& plan, const tile::Program& program, const tile::Addresses& addresses,
+package::StepKind kind_of(tile::StepKind kind) {
+  switch (kind) {
+    case tile::StepKind::Compute:
+      return package::StepKind::Compute;
+    case tile::StepKind::Exchange:
+      return package::StepKind::Exchange;
+    case tile::StepKind::RepeatBegin:
+      return package::StepKind::RepeatBegin;
+    case tile::StepKind::RepeatEnd:
+      return package::StepKind::RepeatEnd;
+    case tile::StepKind::Checkpoint:
+      return package::StepKind::Checkpoint;
+  }
+  return package::StepKind::Compute;
+}
+
+package::Side describe(const plan::Plan& plan, const tile::Program& program, const Placed& placed,
                        std::vector<package::Symbol> symbols) {
   package::Side side;
   side.symbols = std::move(symbols);
@@ -253,11 +274,13 @@ package::Side describe(const plan::Plan& plan, const tile::Program& program, con
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
     const tile::Buffer& buffer = program.buffers[b];
     side.tensors.push_back({plan.at(buffer.tensor).name, topology::physical(buffer.tile).value,
-                            addresses.of[b], buffer.stride() * (buffer.members - 1) + buffer.bytes,
-                            buffer.first, buffer.last});
+                            placed.addresses.of[b], buffer.stride() * (buffer.members - 1) + buffer.bytes,
+                            buffer.first, buffer.last, placed.taken[b],
+                            buffer.memory == tensor::MemoryClass::Interleaved});
   }
   for (const tile::Step& s : program.steps)
-    side.step_names.push_back(s.path < program.paths.size() ? program.paths[s.path] : "");
+    side.steps.push_back(
+        {s.path < program.paths.size() ? program.paths[s.path] : "", kind_of(s.kind), s.count});
   return side;
 }
 
@@ -360,7 +383,7 @@ Result compile(const Device& device, const graph::Graph& graph, const Options& o
       emit::assemble(device, out.program, placed.addresses, scheduled.rows, tables, code, reserved);
   out.image = std::move(image.image);
   describe_bindings(out.plan, out.program, out.image);
-  out.side = describe(out.plan, out.program, placed.addresses, std::move(image.symbols));
+  out.side = describe(out.plan, out.program, placed, std::move(image.symbols));
   out.checkpoints = trap_order(out.program);
   report.cycles_scheduled = image.scheduled_cycles;
   operation_figures(out, image.phase_ends);

@@ -96,6 +96,18 @@ class NameTable {
   std::vector<const std::string*> names_;
 };
 
+void put_steps(const std::vector<Step>& steps, wire::Metadata::Builder out) {
+  const auto count = static_cast<unsigned>(steps.size());
+  auto names = out.initStepNames(count);
+  auto kinds = out.initStepKinds(count);
+  auto counts = out.initStepCounts(count);
+  for (unsigned i = 0; i < count; ++i) {
+    names.set(i, kj_text(steps[i].name));
+    kinds[i] = static_cast<std::uint8_t>(steps[i].kind);
+    counts.set(i, steps[i].count);
+  }
+}
+
 void put_side(const Side& side, wire::Metadata::Builder out) {
   out.setSummaryJson(kj_text(side.summary_json));
   out.setRecipeJson(kj_text(side.recipe_json));
@@ -118,9 +130,10 @@ void put_side(const Side& side, wire::Metadata::Builder out) {
     tensors[i].setBytes(p.bytes);
     tensors[i].setFirstStep(p.first_step);
     tensors[i].setLastStep(p.last_step);
+    tensors[i].setTaken(p.taken);
+    tensors[i].setInterleaved(p.interleaved);
   }
-  auto steps = out.initStepNames(static_cast<unsigned>(side.step_names.size()));
-  for (unsigned i = 0; i < steps.size(); ++i) steps.set(i, kj_text(side.step_names[i]));
+  put_steps(side.steps, out);
   auto names = out.initNames(static_cast<unsigned>(table.names().size()));
   for (unsigned i = 0; i < names.size(); ++i) {
     TW_CHECK(table.names()[i]->size() <= kMaxNameBytes, "name too long for a package");
@@ -169,6 +182,28 @@ std::vector<HostBatch> get_batches(capnp::List<wire::Batch>::Reader in) {
   return batches;
 }
 
+std::vector<Step> get_steps(wire::Metadata::Reader in, const std::string& name) {
+  const auto names = in.getStepNames();
+  const auto kinds = in.getStepKinds();
+  const auto counts = in.getStepCounts();
+  const bool told = kinds.size() + counts.size() > 0;  // files of before these fields have names only
+  if (told && (kinds.size() != names.size() || counts.size() != names.size()))
+    throw Error(ErrorKind::File, fmt::format("{}: {} step names, {} kinds, {} counts", name, names.size(),
+                                             kinds.size(), counts.size()));
+  std::vector<Step> steps;
+  steps.reserve(names.size());
+  for (unsigned i = 0; i < names.size(); ++i) {
+    Step& step = steps.emplace_back(std_text(names[i]));
+    if (!told) continue;
+    if (kinds[i] > static_cast<std::uint8_t>(StepKind::Checkpoint))
+      throw Error(ErrorKind::File,
+                  fmt::format("{}: step {} has unknown kind {}", name, i, unsigned{kinds[i]}));
+    step.kind = static_cast<StepKind>(kinds[i]);
+    step.count = counts[i];
+  }
+  return steps;
+}
+
 Side get_side(wire::Metadata::Reader in, const std::string& name) {
   Side side;
   side.summary_json = std_text(in.getSummaryJson());
@@ -190,8 +225,8 @@ Side get_side(wire::Metadata::Reader in, const std::string& name) {
     side.symbols.push_back({s.getTile(), s.getAddress(), s.getBytes(), lookup(s.getName())});
   for (const auto p : in.getTensors())
     side.tensors.push_back({lookup(p.getTensor()), p.getTile(), p.getAddress(), p.getBytes(),
-                            p.getFirstStep(), p.getLastStep()});
-  for (const auto text : in.getStepNames()) side.step_names.push_back(std_text(text));
+                            p.getFirstStep(), p.getLastStep(), p.getTaken(), p.getInterleaved()});
+  side.steps = get_steps(in, name);
   return side;
 }
 

@@ -24,6 +24,8 @@ struct Metadata {
   symbols @14 :List(Symbol);
   tensors @15 :List(TensorPlace);
   stepNames @16 :List(Text);
+  stepKinds @17 :Data;         # one byte per step, StepKind of package.h
+  stepCounts @18 :List(UInt32);
 }
 
 struct Tile {
@@ -82,4 +84,6 @@ struct TensorPlace {
   bytes @3 :UInt32;
   firstStep @4 :UInt32;
   lastStep @5 :UInt32;
+  taken @6 :UInt32;
+  interleaved @7 :Bool;
 }

@@ -81,8 +81,18 @@ struct Symbol {
 struct TensorPlace {
   std::string tensor;
   std::uint32_t tile = 0, address = 0, bytes = 0;  // physical tile
-  std::uint32_t first_step = 0, last_step = 0;
+  std::uint32_t first_step = 0, last_step = 0;     // 0 = upload, otherwise step index + 1
+  std::uint32_t taken = 0;   // bytes that count at peaks: access tail and padding to the alignment in
+  bool interleaved = false;  // asks for interleaved memory; others may stand anywhere
   bool operator==(const TensorPlace&) const = default;
+};
+
+enum class StepKind : std::uint8_t { Compute, Exchange, RepeatBegin, RepeatEnd, Checkpoint };
+struct Step {
+  std::string name;  // path of the operation that it belongs to
+  StepKind kind = StepKind::Compute;
+  std::uint32_t count = 1;  // RepeatBegin: iterations
+  bool operator==(const Step&) const = default;
 };
 
 struct Side {                // tools only; the simulator's core never sees it
@@ -91,7 +101,7 @@ struct Side {                // tools only; the simulator's core never sees it
   std::string plan_text;     // printed plan
   std::vector<Symbol> symbols;
   std::vector<TensorPlace> tensors;
-  std::vector<std::string> step_names;  // operation path of each program step
+  std::vector<Step> steps;  // of the program, a Repeat's body once
   bool operator==(const Side&) const = default;
 };
 

@@ -48,7 +48,8 @@ struct Placement {
   std::uint64_t peak_live_bytes =
       0;  // max over steps of the bytes of live requests, as placed (alignment in)
   std::uint32_t peak_step = 0;
-  std::uint64_t shared_weight = 0;  // of the preferences that are not kept
+  std::uint64_t shared_weight = 0;        // of the preferences that are not kept
+  std::vector<std::uint32_t> taken = {};  // one per request: the bytes that count at the peak
 };
 
 // Why a tile could not be placed. Capacity: a lower bound of live bytes exceeds what there is (a proof).

@@ -167,9 +167,9 @@ std::vector<std::uint32_t> occupied_bytes(const Problem& problem, const Legal& l
 
 Placement finish(const Problem& problem, const Legal& legal, std::vector<std::uint32_t> address) {
   Placement p;
-  const std::vector<std::uint32_t> bytes = occupied_bytes(problem, legal, address);
+  p.taken = occupied_bytes(problem, legal, address);
   sweep<1>(
-      problem, [&](std::uint32_t i, std::size_t) -> std::uint64_t { return bytes[i]; },
+      problem, [&](std::uint32_t i, std::size_t) -> std::uint64_t { return p.taken[i]; },
       [&](std::uint32_t step, const std::array<std::uint64_t, 1>& live) {
         if (live[0] <= p.peak_live_bytes) return;
         p.peak_live_bytes = live[0];

@@ -24,7 +24,7 @@ std::vector<std::uint64_t> live_bytes(const Places& places, std::size_t steps) {
 
 json tile_json(std::uint32_t tile, const Places& places, const package::Side& side,
                const std::map<std::string, std::size_t>& index) {
-  const std::vector<std::uint64_t> live = live_bytes(places, side.step_names.size());
+  const std::vector<std::uint64_t> live = live_bytes(places, side.steps.size());
   const auto peak = std::max_element(live.begin(), live.end());
   const auto step = static_cast<std::uint32_t>(peak - live.begin());
   json j = {{"physical_tile", tile}, {"step", step}, {"bytes", *peak}, {"live", json::array()}};
@@ -46,8 +46,10 @@ std::string memory_json(const package::Package& package) {
     if (index.try_emplace(p.tensor, names.size()).second) names.push_back(p.tensor);
     tiles[p.tile].push_back(&p);
   }
+  json steps = json::array();
+  for (const package::Step& step : side.steps) steps.push_back(step.name);
   json j = json::parse(result_json(side.summary_json, ""));
-  j["memory"] = {{"steps", side.step_names},
+  j["memory"] = {{"steps", steps},
                  {"tensors", names},
                  {"live_fields", {"tensor", "address", "bytes"}},
                  {"tiles", json::array()}};

@@ -68,8 +68,8 @@ inline Package sample() {
   p.side.recipe_json = R"({"model":"tiny"})";
   p.side.plan_text = "plan\n";
   p.side.symbols = {{UINT32_MAX, 0x5C000, 32, "barrier"}, {2, kSampleData, 16, "x"}};
-  p.side.tensors = {{"x", 2, kSampleData, 16, 1, 7}, {"x", 3, kSampleData, 16, 1, 7}};
-  p.side.step_names = {"load", "layer.0/add", ""};
+  p.side.tensors = {{"x", 2, kSampleData, 16, 1, 7, 24, true}, {"x", 3, kSampleData, 16, 1, 7, 16, false}};
+  p.side.steps = {{"load"}, {"layer.0/add", StepKind::RepeatBegin, 3}, {"", StepKind::RepeatEnd}};
   return p;
 }
 
