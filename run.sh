@@ -13,6 +13,7 @@ esac
 
 # shellcheck disable=SC2086
 install_missing $packages_build
+install_node
 say "building (release)"
 build_preset release -DTW_TESTS=OFF -DTW_BENCH=OFF
 [ "${1:-}" = --build-only ] && exit 0

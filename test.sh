@@ -9,6 +9,7 @@ cd "$(dirname "$0")"
 
 # shellcheck disable=SC2086
 install_missing $packages_build $packages_test
+install_node
 fetch_photos
 
 say "format, include direction, sizes, documents"

@@ -22,6 +22,7 @@ ALLOWED = {
     "ref": "base numeric tensor graph",
     "model": "base numeric tensor graph",
     "import": "base numeric tensor",
+    "report": "base target kernel package",
     "tools": "*",
 }
 # Libraries seen by named folders only, never in a public header of the compiler (dependencies.md).

@@ -11,9 +11,9 @@ def main() -> int:
     root = pathlib.Path(__file__).resolve().parent.parent
     lines = collections.Counter()
     faults = []
-    for top in ("src", "tests", "bench", "fuzz"):
+    for top in ("src", "web", "tests", "bench", "fuzz"):
         for path in sorted((root / top).rglob("*.*")):
-            if path.suffix not in (".h", ".cpp", ".py"):
+            if path.suffix not in (".h", ".cpp", ".py", ".js", ".mjs", ".css") or "node_modules" in path.parts:
                 continue
             count = len(path.read_text().splitlines())
             parts = path.relative_to(root).parts

@@ -16,7 +16,7 @@ packages_build="g++-12 cmake ninja-build pkg-config git ca-certificates ccache m
   capnproto libcapnp-dev libxxhash-dev libhwy-dev libopenblas-pthread-dev libtomlplusplus-dev libcli11-dev libfmt-dev
   libspdlog-dev nlohmann-json3-dev libstb-dev libssl-dev"
 packages_test="libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev clang-19 clang-tidy-19 clang-format-19
-  libclang-rt-19-dev llvm-19"
+  libclang-rt-19-dev llvm-19 chromium fonts-dejavu-core"
 
 apt_updated=0
 apt_update_once() {
@@ -35,6 +35,12 @@ install_missing() {
   say "installing ${#missing[@]} packages: ${missing[*]}"
   apt_update_once
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# Node and npm bundle the report page. Other builds of Node than Debian's bring their own npm: ask for the programs.
+install_node() {
+  if command -v node >/dev/null && command -v npm >/dev/null; then return; fi
+  install_missing nodejs npm
 }
 
 # Real photographs from Debian's python3-skimage (unpacked, not installed), checked by hash; see photos/README.

@@ -22,7 +22,9 @@ const char* const kExamples =
     "  tilewright fit siglip-so400m --batch 1..4\n"
     "      which batches fit the device, and what limits those that do not\n"
     "  tilewright inspect small.ipuexe --tile 0 --phase 3\n"
-    "      bindings, segments, the program and one exchange row of tile 0\n";
+    "      bindings, segments, the program and one exchange row of tile 0\n"
+    "  tilewright report small.ipuexe -o small-report\n"
+    "      write report.html (memory and phases, opens offline), report.json and trace.json\n";
 
 // Raw texts of enumerations, turned into values after parsing.
 struct Texts {
@@ -178,15 +180,24 @@ std::optional<Invocation> parse(int argc, const char* const* argv) {
                           "fit siglip-so400m --batch 1..4 --json fit.json", Command::Fit);
   CLI::App* inspect = command("inspect", "what is in a package: bindings, segments, program, rows",
                               "inspect one.ipuexe --tile 17 --phase 4", Command::Inspect);
+  CLI::App* report = command("report", "memory, liveness, addresses and phases as a page and as JSON",
+                             "report one.ipuexe -o one-report", Command::Report);
   for (CLI::App* sub : {compile, e2e, fit}) model_options(*sub, i, t);
   for (CLI::App* sub : {compile, e2e}) batch_options(*sub, i, t);
   fit_options(*fit, t);
   for (CLI::App* sub : {run, e2e, compare}) run_options(*sub, i, t);
-  for (CLI::App* sub : {compile, run, e2e, compare, fit, inspect}) common_options(*sub, i, t);
+  for (CLI::App* sub : {compile, run, e2e, compare, fit, inspect, report}) common_options(*sub, i, t);
   compile->add_option("-o,--output", i.package, "package file")->required();
   e2e->add_option("-o,--output", i.package, "also write the package");
-  for (CLI::App* sub : {run, compare, inspect})
+  for (CLI::App* sub : {run, compare, inspect, report})
     sub->add_option("package", i.package, "FILE.ipuexe")->required();
+  report->add_option("-o,--output", i.folder, "folder for report.html, report.json and trace.json")
+      ->required();
+  report
+      ->add_option(
+          "--trace-tile", i.trace_tiles,
+          "physical tile with a track in trace.json (repeatable; default: the fullest and the busiest)")
+      ->check(CLI::Range(0U, 1471U));
   inspect->add_option("--tile", i.inspect_tile, "physical tile to disassemble")->check(CLI::Range(0U, 1471U));
   inspect->add_option("--phase", i.inspect_phase, "exchange phase of that tile");
   if (argc > 1 && argv[1][0] != '-' &&

@@ -11,15 +11,17 @@
 
 namespace tw::tools {
 
-enum class Command { Compile, Run, E2e, Compare, Fit, Inspect };
+enum class Command { Compile, Run, E2e, Compare, Fit, Inspect, Report };
 
 struct Invocation {
   Command command = Command::E2e;
   Recipe recipe;
   RunOptions run;
-  std::string package;  // run, compare, inspect: FILE.ipuexe; compile: -o
-  std::string target;   // --target
-  std::string json;     // --json FILE, "-" = standard output
+  std::string package;  // run, compare, inspect, report: FILE.ipuexe; compile: -o
+  std::string folder;   // report: -o
+  std::vector<std::uint32_t> trace_tiles;
+  std::string target;  // --target
+  std::string json;    // --json FILE, "-" = standard output
   std::optional<std::uint32_t> inspect_tile, inspect_phase;
   FitOptions fit;
   unsigned threads = 0;

@@ -11,6 +11,7 @@
 #include "tools/inspect.h"
 #include "tools/json.h"
 #include "tools/program.h"
+#include "tools/report_files.h"
 
 namespace tw::tools {
 namespace {
@@ -97,6 +98,13 @@ int inspect_command(const Invocation& i) {
   return 0;
 }
 
+int report_command(const Invocation& i, const Host& host) {
+  const ReportFiles files = write_report(host, i.package, i.folder, i.trace_tiles);
+  print_table(i, report_table(files));
+  print_json(i, report_files_json(files));
+  return 0;
+}
+
 int dispatch(const Invocation& i) {
   spdlog::set_level(spdlog::level::from_str(i.log_level));
   Progress progress(i.progress);
@@ -117,6 +125,8 @@ int dispatch(const Invocation& i) {
       return fit_command(i, host);
     case Command::Inspect:
       return inspect_command(i);
+    case Command::Report:
+      return report_command(i, host);
   }
   return 1;
 }

@@ -1,0 +1,185 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "report/control.h"
+#include "report/memory.h"
+#include "report/report.h"
+#include "target/topology.h"
+
+namespace tw::report {
+namespace {
+
+const package::Symbol& symbol(const package::Package& p, const std::string& name, const std::string& file) {
+  const auto it = std::ranges::find(p.side.symbols, name, &package::Symbol::name);
+  if (it == p.side.symbols.end())
+    throw Error(ErrorKind::File, fmt::format("{}: the side section names no '{}'", file, name));
+  return *it;
+}
+
+std::uint32_t bytes_at(const package::DeviceImage& image, const package::TileImage& tile,
+                       std::uint32_t address) {
+  const auto it = std::ranges::find(tile.segments, address, &package::Segment::address);
+  return it == tile.segments.end() ? 0 : static_cast<std::uint32_t>(image.blobs[it->blob].size());
+}
+
+std::vector<Area> areas_of(const Device& d, const package::Symbol& program, const package::Symbol& rows) {
+  const std::uint32_t rows_end = rows.address + rows.bytes;
+  return {{"loader and launch words", "system", d.memory_base, d.aperture_begin},
+          {"runtime state and stack", "system", d.aperture_end, d.data_base},
+          {"runtime and kernels", "code", d.code_base, program.address},
+          {"program", "program", program.address, rows.address},
+          {"exchange table", "table", rows.address, rows_end},
+          {"loader", "system", d.loader_end, d.memory_end}};
+}
+
+// Tensor names in order of first use, buffers of each tile sorted, equal lists once.
+void collect_buffers(const package::Package& p, Report& out) {
+  std::unordered_map<std::string, std::uint32_t> index;
+  std::vector<std::vector<Buffer>> of_tile(p.image.tiles.size());
+  const auto steps = static_cast<std::uint32_t>(p.side.steps.size());
+  for (const package::TensorPlace& t : p.side.tensors) {
+    const auto [it, fresh] = index.try_emplace(t.tensor, static_cast<std::uint32_t>(out.tensors.size()));
+    if (fresh) out.tensors.push_back(t.tensor);
+    const std::uint32_t last = std::min(t.last_step, steps);
+    of_tile[t.tile].push_back(
+        {it->second, t.address, t.bytes, t.taken, std::min(t.first_step, last), last, t.interleaved});
+  }
+  std::map<std::vector<Buffer>, std::uint32_t> lists;
+  for (std::size_t t = 0; t < of_tile.size(); ++t) {
+    std::ranges::sort(of_tile[t], {},
+                      [](const Buffer& b) { return std::tuple(b.address, b.first, b.tensor); });
+    const auto [it, fresh] =
+        lists.try_emplace(std::move(of_tile[t]), static_cast<std::uint32_t>(out.lists.size()));
+    if (fresh) out.lists.push_back(it->first);
+    out.tiles[t].list = it->second;
+  }
+}
+
+void memory_figures(Report& out) {
+  const std::size_t steps = out.steps.size();
+  const Ranges ranges = tensor_ranges(out.device, out.areas);
+  std::vector<std::vector<Live>> live;
+  for (const auto& list : out.lists) live.push_back(live_bytes(list, steps));
+  out.fullest.assign(steps + 1, {});
+  for (std::uint32_t t = 0; t < out.tiles.size(); ++t) {
+    Tile& tile = out.tiles[t];
+    const auto& at = live[tile.list];
+    const auto peak = std::ranges::max_element(at, {}, &Live::bytes);
+    tile.peak_bytes = peak->bytes();
+    tile.peak_standard = peak->standard;
+    tile.peak_interleaved = peak->interleaved;
+    tile.peak_step = static_cast<std::uint32_t>(peak - at.begin());
+    for (const Buffer& b : out.lists[tile.list])
+      tile.resident_bytes += b.first == 0 && b.last == steps ? b.taken : 0;
+    const Holes holes = holes_at(out.lists[tile.list], tile.peak_step, ranges);
+    tile.free_bytes = holes.bytes;
+    tile.largest_hole = holes.largest;
+    tile.holes = holes.count;
+    for (std::size_t s = 0; s <= steps; ++s) {
+      Fullest& f = out.fullest[s];
+      if (at[s].bytes() > f.bytes) f.bytes = at[s].bytes(), f.tile = t;
+      f.standard = std::max(f.standard, at[s].standard);
+      f.interleaved = std::max(f.interleaved, at[s].interleaved);
+    }
+  }
+}
+
+std::vector<std::uint32_t> repeats_of(const std::vector<package::Step>& steps) {
+  std::vector<std::uint32_t> out;
+  for (const package::Step& s : steps)
+    if (s.kind == package::StepKind::RepeatBegin) out.push_back(s.count);
+  return out;
+}
+
+void name_phases(Report& out) {
+  std::uint32_t iterations = 1;
+  for (std::uint32_t s = 0; s < out.steps.size(); ++s) {
+    const package::Step& step = out.steps[s];
+    if (step.kind == package::StepKind::RepeatBegin) iterations = std::max(step.count, 1U);
+    if (step.kind == package::StepKind::RepeatEnd) iterations = 1;
+    if (step.kind != package::StepKind::Exchange) continue;
+    Phase& phase = out.phases.emplace_back();
+    phase.step = s + 1;
+    phase.iterations = iterations;
+  }
+}
+
+void add_tile(Report& out, std::uint32_t t, const TileControl& control) {
+  Tile& tile = out.tiles[t];
+  for (std::size_t p = 0; p < out.phases.size(); ++p) {
+    Phase& phase = out.phases[p];
+    const Row& row = control.rows[p];
+    const bool active = row.messages + row.windows > 0;
+    phase.tiles += active ? 1 : 0;
+    phase.messages += row.messages;
+    phase.windows += row.windows;
+    phase.words += row.words;
+    if (row.events > phase.horizon) phase.horizon = row.events, phase.horizon_tile = t;
+    phase.row_bytes_max = std::max(phase.row_bytes_max, active ? row.bytes : 0);
+    const std::uint64_t cycles = control.kernels[p].first + (phase.iterations - 1) * control.kernels[p].later;
+    if (cycles > phase.kernel_cycles_max) phase.kernel_cycles_max = cycles, phase.kernel_tile = t;
+    phase.kernel_cycles_mean += static_cast<double>(cycles);
+    tile.messages += row.messages;
+    tile.windows += row.windows;
+    tile.words += row.words;
+    tile.row_cycles += std::uint64_t{row.events} * phase.iterations;
+    tile.kernel_cycles += cycles;
+  }
+  tile.kernel_cycles += control.kernels.back().first;
+  out.kernel_cycles_after = std::max(out.kernel_cycles_after, control.kernels.back().first);
+}
+
+void control_figures(const package::Package& p, std::uint32_t program, unsigned threads, Report& out) {
+  name_phases(out);
+  const std::vector<std::uint32_t> repeats = repeats_of(out.steps);
+  std::vector<TileControl> control(out.tiles.size());
+  parallel_for(control.size(), 8, threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t t = begin; t < end; ++t)
+      control[t] = read_control(p.image, static_cast<std::uint32_t>(t), program, repeats);
+  });
+  for (std::uint32_t t = 0; t < control.size(); ++t) {
+    if (control[t].rows.size() != out.phases.size())
+      throw Error(ErrorKind::File,
+                  fmt::format("{}: tile {} runs {} exchange phases, the side section names {}", out.file, t,
+                              control[t].rows.size(), out.phases.size()));
+    add_tile(out, t, control[t]);
+    out.kernels.push_back(std::move(control[t].kernels));
+  }
+  for (Phase& phase : out.phases) {
+    phase.exchange_cycles = (std::uint64_t{phase.horizon} + out.device.phase_constant) * phase.iterations;
+    phase.kernel_cycles_mean /= static_cast<double>(out.tiles.size());
+  }
+}
+
+}  // namespace
+
+Report build(const Device& device, const package::Package& package, const std::string& file,
+             std::uint64_t file_bytes, unsigned threads) {
+  const package::Symbol& program = symbol(package, "program", file);
+  const package::Symbol& rows = symbol(package, "rows", file);
+  Report out;
+  out.device = device;
+  out.file = file;
+  out.file_bytes = file_bytes;
+  out.summary_json = package.side.summary_json;
+  out.steps = package.side.steps;
+  out.areas = areas_of(device, program, rows);
+  out.tiles.resize(package.image.tiles.size());
+  for (std::uint32_t t = 0; t < out.tiles.size(); ++t) {
+    const package::TileImage& image = package.image.tiles[t];
+    out.tiles[t].logical = t < topology::kTiles ? topology::logical(PhysId(t)).value : t;
+    out.tiles[t].table_bytes = bytes_at(package.image, image, rows.address);
+    out.tiles[t].program_bytes = bytes_at(package.image, image, program.address);
+  }
+  collect_buffers(package, out);
+  memory_figures(out);
+  control_figures(package, program.address, threads, out);
+  return out;
+}
+
+}  // namespace tw::report

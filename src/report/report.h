@@ -1,0 +1,95 @@
+// The figures of a package as one value, made from the package alone: what every tile holds at every step,
+// what it exchanges, and what each phase takes. docs/report.md has the written form and what each figure
+// means.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "package/package.h"
+#include "target/device.h"
+
+namespace tw::report {
+
+// Buffers of a tile, ascending by address, then by first step. Equal lists of several tiles are stored once.
+struct Buffer {
+  std::uint32_t tensor = 0;  // into Report::tensors
+  std::uint32_t address = 0, bytes = 0;
+  std::uint32_t taken = 0;            // access tail and padding in: what counts as live
+  std::uint32_t first = 0, last = 0;  // inclusive; 0 = upload, otherwise step index + 1; last <= steps
+  bool interleaved = false;           // asks for interleaved memory
+  bool operator==(const Buffer&) const = default;
+  auto operator<=>(const Buffer&) const = default;
+};
+
+struct Tile {                                                             // index = physical tile
+  std::uint32_t logical = 0, list = 0;                                    // list: into Report::lists
+  std::uint64_t peak_bytes = 0, peak_standard = 0, peak_interleaved = 0;  // live at the fullest step
+  std::uint32_t peak_step = 0;
+  std::uint64_t resident_bytes = 0;                // live from upload to the end
+  std::uint64_t free_bytes = 0, largest_hole = 0;  // at the fullest step, host aperture in
+  std::uint32_t holes = 0;
+  std::uint32_t table_bytes = 0, program_bytes = 0;
+  std::uint64_t messages = 0, windows = 0, words = 0;  // static phases, a Repeat's body once
+  std::uint64_t kernel_cycles = 0, row_cycles = 0;     // of one call, a Repeat's body all iterations
+};
+
+// The fullest tile at each point (index 0 = upload, otherwise step index + 1).
+struct Fullest {
+  std::uint64_t bytes = 0, standard = 0, interleaved = 0;  // each class on its own fullest tile
+  std::uint32_t tile = 0;                                  // physical, of `bytes`
+};
+
+struct Phase {                             // static exchange phase
+  std::uint32_t step = 0, iterations = 1;  // step: index + 1
+  std::uint32_t horizon = 0;               // the longest row
+  std::uint32_t horizon_tile = 0, tiles = 0, row_bytes_max = 0;
+  std::uint64_t messages = 0, windows = 0, words = 0;  // of one iteration, over all tiles
+  std::uint64_t exchange_cycles = 0;                   // (horizon + phase constant) * iterations
+  std::uint64_t kernel_cycles_max =
+      0;                          // of the busiest tile between the phase before and this one, all iterations
+  double kernel_cycles_mean = 0;  // over all tiles
+  std::uint32_t kernel_tile = 0;
+};
+
+// Kernel cycles of one tile between a phase and the one before: in the first iteration of the phase's Repeat,
+// and in every other. What follows the last phase of a body comes before its first one, but in the last
+// iteration.
+struct KernelCycles {
+  std::uint64_t first = 0, later = 0;
+};
+
+struct Area {              // memory that is not for tensors, the same on every tile but for the bytes used
+  std::string name, kind;  // kind: system, code, program, table
+  std::uint32_t begin = 0, end = 0;
+};
+
+struct Report {
+  Device device;
+  std::string file;
+  std::uint64_t file_bytes = 0;
+  std::string summary_json;
+  std::vector<package::Step> steps;
+  std::vector<std::string> tensors;
+  std::vector<std::vector<Buffer>> lists;
+  std::vector<Tile> tiles;
+  std::vector<Fullest> fullest;
+  std::vector<Phase> phases;
+  std::vector<Area> areas;
+  std::uint64_t kernel_cycles_after = 0;           // busiest tile behind the last phase
+  std::vector<std::vector<KernelCycles>> kernels;  // per tile: one for each phase, then behind the last
+};
+
+// Error{File} when the side section lacks what the report shows.
+Report build(const Device& device, const package::Package& package, const std::string& file,
+             std::uint64_t file_bytes, unsigned threads);
+
+std::string to_json(const Report& report);  // one line, schema_version 1
+// Chrome trace events (Perfetto): one call, the phases of the device on one track, then kernels, waiting and
+// exchange of the named tiles with their live bytes. Modelled: kernels, then the phase, as far as the package
+// tells.
+std::string to_trace(const Report& report, const std::vector<std::uint32_t>& tiles);
+// The page with the JSON in it: opens offline, needs no server.
+std::string to_html(const std::string& json);
+
+}  // namespace tw::report

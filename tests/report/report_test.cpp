@@ -1,0 +1,200 @@
+#include "report/report.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/error.h"
+#include "report/memory.h"
+#include "sample.h"
+
+namespace tw::report {
+namespace {
+using testing::ElementsAre;
+using json = nlohmann::json;
+
+Report made(const package::Package& p = sample()) { return build(c600(), p, "two.ipuexe", 1234, 1); }
+
+TEST(Report, LiveBytesOfATileAddUpAtEveryPoint) {
+  const Report r = made();
+  std::vector<std::uint64_t> total;
+  for (const Live& l : live_bytes(r.lists[r.tiles[0].list], r.steps.size())) total.push_back(l.bytes());
+  EXPECT_THAT(total, ElementsAre(4096, 5120, 5120, 5120, 5120, 5624, 4600, 4600, 4600));
+  EXPECT_EQ(r.tiles[0].peak_bytes, 5624U);
+  EXPECT_EQ(r.tiles[0].peak_step, 5U);
+  EXPECT_EQ(r.tiles[0].peak_standard, 1528U);
+  EXPECT_EQ(r.tiles[0].peak_interleaved, 4096U);
+  EXPECT_EQ(r.tiles[0].resident_bytes, 4096U);
+}
+
+TEST(Report, TheFullestTileIsFoundAtEveryPoint) {
+  const Report r = made();
+  std::vector<std::uint64_t> bytes;
+  std::vector<std::uint32_t> tile;
+  for (const Fullest& f : r.fullest) bytes.push_back(f.bytes), tile.push_back(f.tile);
+  EXPECT_THAT(bytes, ElementsAre(4096, 5120, 5120, 5120, 12288, 5624, 4600, 4600, 4600));
+  EXPECT_THAT(tile, ElementsAre(0, 0, 0, 0, 1, 0, 0, 0, 0));
+}
+
+TEST(Report, HolesAreWhatIsNeitherAreaNorLiveTensor) {
+  const Report r = made();
+  const Ranges ranges = tensor_ranges(r.device, r.areas);
+  // Aperture, data below the code, behind the row table, interleaved memory up to the loader's end.
+  EXPECT_THAT(ranges, ElementsAre(std::pair(0x50000U, 0x58000U), std::pair(0x586E0U, 0x5C000U),
+                                  std::pair(0x64000U, 0x80000U), std::pair(0x80000U, 0xE7BB0U)));
+  const std::uint64_t all = 0x8000 + 0x3920 + 0x1C000 + 0x67BB0;
+  EXPECT_EQ(r.tiles[0].free_bytes, all - 5624);
+  EXPECT_EQ(r.tiles[0].largest_hole, 0x67BB0U - 4096);
+  EXPECT_EQ(r.tiles[0].holes, 4U);  // x and y stand side by side at the start of theirs
+  EXPECT_EQ(r.tiles[1].free_bytes, all - 12288);
+}
+
+TEST(Report, PhasesKnowStepIterationsAndRows) {
+  const Report r = made();
+  ASSERT_EQ(r.phases.size(), 3U);
+  const std::uint64_t constant = c600().phase_constant;
+  struct Want {
+    std::uint32_t step, iterations, horizon, tiles;
+    std::uint64_t messages, windows, words, kernels;
+  };
+  const Want want[] = {
+      {2, 1, 14, 2, 2, 2, 8, 21 + 13}, {5, 3, 40, 2, 3, 1, 34, 3 * 12 + 2 * 14}, {7, 1, 14, 1, 1, 1, 4, 14}};
+  for (int i = 0; i < 3; ++i) {
+    const Phase& p = r.phases[i];
+    EXPECT_EQ(p.step, want[i].step) << i;
+    EXPECT_EQ(p.iterations, want[i].iterations) << i;
+    EXPECT_EQ(p.horizon, want[i].horizon) << i;
+    EXPECT_EQ(p.tiles, want[i].tiles) << i;
+    EXPECT_EQ(p.messages, want[i].messages) << i;
+    EXPECT_EQ(p.windows, want[i].windows) << i;
+    EXPECT_EQ(p.words, want[i].words) << i;
+    EXPECT_EQ(p.exchange_cycles, (want[i].horizon + constant) * want[i].iterations) << i;
+    EXPECT_EQ(p.kernel_cycles_max, want[i].kernels)
+        << i;  // compiler.md 5.4: a fill takes ceil(bytes / 48) + 11
+  }
+  EXPECT_EQ(r.phases[1].row_bytes_max, 20U);
+  EXPECT_EQ(r.kernel_cycles_after, 111U);
+}
+
+TEST(Report, FiguresOfATileCountARepeatsBodyOnceAndItsCyclesAllTimes) {
+  const Report r = made();
+  EXPECT_EQ(r.tiles[0].messages, 3U);
+  EXPECT_EQ(r.tiles[0].words, 34U);
+  EXPECT_EQ(r.tiles[0].windows, 1U);
+  EXPECT_EQ(r.tiles[0].row_cycles, 14U + 3 * 40);
+  EXPECT_EQ(r.tiles[0].kernel_cycles, 21U + 3 * (12 + 14) + 111);
+  EXPECT_EQ(r.tiles[1].kernel_cycles, 21U + 13 + 3 * (12 + 14) + 111);
+  EXPECT_EQ(r.tiles[1].table_bytes, 48U);
+}
+
+TEST(Report, EqualTilesShareOneListAndNamesStandOnce) {
+  package::Package p = sample();
+  p.side.tensors.resize(4);
+  p.side.tensors.erase(p.side.tensors.begin() + 1, p.side.tensors.begin() + 3);
+  const Report r = made(p);
+  EXPECT_EQ(r.lists.size(), 1U);
+  EXPECT_THAT(r.tensors, ElementsAre("weights"));
+}
+
+TEST(Report, TheJsonHoldsTheSameNumbers) {
+  const Report r = made();
+  const json j = json::parse(to_json(r));
+  EXPECT_EQ(j["schema_version"], 1);
+  EXPECT_EQ(j["compile"]["fits"], true);
+  const json& report = j["report"];
+  EXPECT_EQ(report["package"], json({{"file", "two.ipuexe"}, {"bytes", 1234}}));
+  EXPECT_EQ(report["tiles"]["peak_bytes"], json({5624, 12288}));
+  EXPECT_EQ(report["fullest"]["bytes"], json({4096, 5120, 5120, 5120, 12288, 5624, 4600, 4600, 4600}));
+  EXPECT_EQ(report["phases"]["horizon"], json({14, 40, 14}));
+  EXPECT_EQ(report["steps"]["paths"], json({"in", "layer", "layer/a", "out"}));
+  const json& list = report["lists"][report["tiles"]["list"][0].get<int>()];
+  EXPECT_EQ(list["address"], json({0x64000, 0x64400, 0x80000}));
+  EXPECT_EQ(list["last"], json({5, 8, 8}));
+  EXPECT_EQ(report["tensors"][list["tensor"][2].get<int>()], "weights");
+}
+
+// Phases of one call in order: kernels of the busiest tile, then the phase; the Repeat's body three times.
+TEST(Report, TheTraceAddsUpToTheModelledCycles) {
+  const json trace = json::parse(to_trace(made(), {1}));
+  const std::uint64_t constant = c600().phase_constant;
+  std::uint64_t device = 0, tile_kernels = 0;
+  std::vector<std::string> names;
+  std::vector<std::uint64_t> live;
+  for (const json& e : trace["traceEvents"]) {
+    if (e["ph"] == "C") live.push_back(e["args"]["standard"].get<std::uint64_t>());
+    if (e["ph"] != "X") continue;
+    const auto cycles = e["args"]["cycles"].get<std::uint64_t>();
+    EXPECT_DOUBLE_EQ(e["dur"].get<double>(), static_cast<double>(cycles) / 1500);  // microseconds at 1.5 GHz
+    if (e["tid"] == 0) {
+      EXPECT_DOUBLE_EQ(e["ts"].get<double>(), static_cast<double>(device) / 1500);
+      device += cycles;
+      if (e["name"] != "kernels") names.push_back(e["name"]);
+    } else if (e["name"] == "kernels") {
+      tile_kernels += cycles;
+    }
+  }
+  EXPECT_THAT(names, ElementsAre("in", "layer/a", "layer/a", "layer/a", "out"));
+  EXPECT_EQ(device, 34 + 3 * 12 + 3 * 14 + 111 + 14 + 3 * 40 + 14 + 5 * constant);
+  EXPECT_EQ(tile_kernels, 21U + 13 + 3 * (12 + 14) + 111);
+  EXPECT_EQ(std::ranges::count(live, 8192U), 3);  // z lives in the Repeat's first step only
+}
+
+TEST(Report, ThePageCannotBeClosedByAName) {
+  package::Package p = sample();
+  p.side.tensors[1].tensor = "</script><script>alert(1)</script>";
+  const std::string json_text = to_json(made(p));
+  const std::string html = to_html(json_text);
+  const std::size_t begin = html.find("id=\"data\">") + 10;
+  const std::string inside = html.substr(begin, html.find("</script>", begin) - begin);
+  EXPECT_EQ(json::parse(inside), json::parse(json_text));
+}
+
+TEST(Report, APackageWithoutWhatTheReportShowsIsRefused) {
+  package::Package p = sample();
+  p.side.symbols.pop_back();
+  EXPECT_THROW(made(p), Error);
+  p = sample();
+  p.side.steps.pop_back();
+  p.side.steps.pop_back();  // the last phase
+  EXPECT_THROW(made(p), Error);
+}
+
+TEST(Report, DamagedPlacesDoNotHurt) {
+  package::Package p = sample();
+  p.side.tensors[0] = {"w", 0, UINT32_MAX, UINT32_MAX, 7, 3, UINT32_MAX, true};
+  p.side.tensors[1] = {"x", 0, 0, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, false};
+  EXPECT_EQ(made(p).tiles.size(), 2U);
+  for (std::size_t cut = 0; cut <= 60; cut += 4) {
+    package::Package q = sample();
+    q.image.blobs[1].resize(cut);
+    EXPECT_THROW(made(q), Error);
+  }
+}
+
+// Whatever a reader of packages lets through ends in a report or in an Error.
+TEST(Report, MutatedPackagesAreReportedOrRefused) {
+  const std::vector<std::uint8_t> good = package::to_bytes(sample());
+  EXPECT_EQ(package::from_bytes(good, "good"), sample());
+  const std::vector<package::SectionInfo> sections = package::sections(good);
+  std::mt19937 random(1);
+  int reported = 0;
+  for (int round = 0; round < 800; ++round) {
+    std::vector<std::uint8_t> bytes = good;
+    for (std::uint32_t edits = 1 + random() % 3; edits > 0; --edits) {
+      const package::SectionInfo& section = sections[random() % sections.size()];
+      bytes[section.offset + random() % section.bytes] = static_cast<std::uint8_t>(random());
+    }
+    try {
+      const Report r = made(package::from_bytes(package::rehash(std::move(bytes)), "mutated"));
+      to_html(to_json(r));
+      to_trace(r, {0, 1});
+      ++reported;
+    } catch (const Error&) {
+    }
+  }
+  EXPECT_GT(reported, 200);
+}
+
+}  // namespace
+}  // namespace tw::report

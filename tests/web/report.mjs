@@ -1,0 +1,177 @@
+// Uses a report as a reader would, offline in chromium, and compares what it shows with the JSON.
+// node report.mjs FOLDER_WITH_NODE_MODULES REPORT_FOLDER SCREENSHOT_FOLDER
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+
+const [modules, folder, pictures] = process.argv.slice(2).map((p) => path.resolve(p));
+const { chromium } = createRequire(path.join(modules, "package.json"))("playwright-core");
+const json = JSON.parse(readFileSync(path.join(folder, "report.json"), "utf8"));
+const report = json.report;
+const url = pathToFileURL(path.join(folder, "report.html")).href;
+const sum = (values) => values.reduce((a, b) => a + b, 0);
+const points = report.steps.path.length + 1;
+
+function live(tile, point) {  // indexes into the tile's list
+  const list = report.lists[report.tiles.list[tile]];
+  return [list, list.tensor.map((_, i) => i).filter((i) => list.first[i] <= point && point <= list.last[i])];
+}
+
+const browser = await chromium.launch({ executablePath: process.env.TW_CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, offline: true });
+const page = await context.newPage();
+const problems = [];
+page.on("pageerror", (e) => problems.push(String(e)));
+page.on("console", (m) => m.type() === "error" && problems.push(m.text()));
+page.on("request", (r) => r.url().startsWith("file:") || r.url().startsWith("data:") || problems.push(`asks for ${r.url()}`));
+
+const value = async (selector) => Number(await page.locator(selector).first().getAttribute("value"));
+const values = (selector) => page.locator(selector).evaluateAll((all) => all.map((x) => Number(x.getAttribute("value"))));
+const open = (view) => page.click(`#tab-${view}`);
+const fact = (root, term) => value(`${root} .facts > div:has(dt:text-is("${term}")) data`);
+async function setStep(point) {
+  await page.locator("#step").fill(String(point));
+}
+
+async function load() {
+  const start = Date.now();
+  await page.goto(url);
+  await page.waitForSelector("#peak-bytes");
+  console.log(`loaded in ${Date.now() - start} ms`);
+}
+
+async function summary() {
+  assert.equal(await value("#peak-bytes"), json.compile.memory.peak_tensor_bytes);
+  assert.match(await page.locator("h1").innerText(), new RegExp(json.compile.model.name));
+}
+
+// The fullest tile has the last colour of the scale, the emptiest the first.
+async function checkColours() {
+  await page.selectOption("#colour", "peak_bytes");
+  const peaks = report.tiles.peak_bytes;
+  const rows = Math.ceil(peaks.length / 64);
+  for (const [figure, want] of [[Math.max(...peaks), [254, 232, 56]], [Math.min(...peaks), [0, 34, 78]]]) {
+    const tile = peaks.lastIndexOf(figure);  // the first is marked
+    const seen = await page.locator("#floor-chart").evaluate(async (chart, [x, y, rows]) => {
+      for (let frame = 0; frame < 3; ++frame) await new Promise(requestAnimationFrame);
+      const at = [56 + ((chart.clientWidth - 68) * (x + 0.5)) / 64, 10 + ((chart.clientHeight - 106) * (y + 0.5)) / rows];
+      const layers = [...chart.querySelectorAll("canvas")].map((canvas) => {
+        const scale = canvas.width / canvas.clientWidth;
+        return [...canvas.getContext("2d").getImageData(at[0] * scale, at[1] * scale, 1, 1).data];
+      });
+      return layers.find((pixel) => pixel[3] === 255)?.slice(0, 3);
+    }, [tile % 64, Math.floor(tile / 64), rows]);
+    assert.deepEqual(seen, want, `tile ${tile}`);
+  }
+}
+
+async function floor() {
+  await open("floor");
+  assert.equal(Number(await page.inputValue("#tile")), report.fullest.tile[report.fullest.bytes.indexOf(Math.max(...report.fullest.bytes))]);
+  const box = await page.locator("#floor-chart").boundingBox();
+  const rows = Math.ceil(report.tiles.list.length / 64);
+  const [x, y] = [10, Math.min(5, rows - 1)];
+  await page.mouse.click(box.x + 56 + ((box.width - 68) * (x + 0.5)) / 64, box.y + 10 + ((box.height - 106) * (y + 0.5)) / rows);
+  const tile = 64 * y + x;
+  assert.equal(Number(await page.inputValue("#tile")), tile);
+  assert.equal(await fact("#tile-facts", "live at its peak"), report.tiles.peak_bytes[tile]);
+  assert.equal(await fact("#tile-facts", "exchange table"), report.tiles.table_bytes[tile]);
+  assert.equal(await fact("#tile-facts", "kernel cycles of a call"), report.tiles.kernel_cycles[tile]);
+  for (const [colour, figures] of [["table_bytes", report.tiles.table_bytes], ["kernel_cycles", report.tiles.kernel_cycles],
+    ["fragments", report.tiles.messages.map((m, t) => m + report.tiles.windows[t])]]) {
+    await page.selectOption("#colour", colour);
+    assert.equal(await fact(".side", "most"), Math.max(...figures), colour);
+    assert.equal(await fact(".side", "least"), Math.min(...figures), colour);
+  }
+  await checkColours();
+  await page.locator("#floor-chart").focus();
+  await page.keyboard.press("ArrowRight");
+  assert.equal(Number(await page.inputValue("#tile")), tile + 1);
+}
+
+async function liveness() {
+  await open("liveness");
+  const tile = report.fullest.tile[report.fullest.bytes.indexOf(Math.max(...report.fullest.bytes))];
+  for (const point of [0, Math.floor(points / 2), points - 1, report.tiles.peak_step[tile]]) {
+    await page.click("#fullest");
+    await setStep(point);
+    const [list, alive] = live(tile, point);
+    const taken = alive.map((i) => list.taken[i]);
+    assert.equal(await fact("#live", "live"), sum(taken), `step ${point}`);
+    assert.equal(await fact("#live", "standard"), sum(alive.filter((i) => !list.interleaved[i]).map((i) => list.taken[i])));
+    const shown = await values("#live tbody td:nth-child(3) data");
+    assert.deepEqual(shown, taken.sort((a, b) => b - a).slice(0, 400));
+  }
+  assert.equal(await fact("#live", "live"), report.tiles.peak_bytes[tile]);
+}
+
+async function memory() {
+  await open("memory");
+  for (const tile of [0, 3, report.tiles.list.length - 1]) {
+    await page.fill("#tile", String(tile));
+    await page.keyboard.press("Enter");
+    await setStep(Math.floor(points / 3));
+    const bytes = await values("#memory-table tbody td:nth-child(2) data");
+    const from = await values("#memory-table tbody td:nth-child(1) data");
+    assert.equal(sum(bytes), report.device.memory_end - report.device.memory_base, "memory has gaps or overlaps");
+    for (let i = 1; i < from.length; ++i) assert.equal(from[i], from[i - 1] + bytes[i - 1]);
+    await page.click("#tile-peak");
+    assert.equal(await fact("#memory-table", "free"), report.tiles.free_bytes[tile]);
+    assert.equal(await fact("#memory-table", "largest hole"), report.tiles.largest_hole_bytes[tile]);
+  }
+}
+
+async function phases() {
+  await open("phases");
+  assert.deepEqual(await values("#phase-table tbody td:nth-child(6) data"), report.phases.exchange_cycles);
+  assert.equal(await fact("#view", "exchange, one call"), sum(report.phases.exchange_cycles));
+  await page.selectOption("#order", "words");
+  const words = report.phases.words.map((w, i) => w * report.phases.iterations[i]);
+  assert.equal((await values("#phase-table tbody td:nth-child(1) data"))[0], words.indexOf(Math.max(...words)));
+}
+
+async function units() {
+  await open("summary");
+  await page.getByRole("button", { name: "KiB" }).click();
+  assert.match(await page.locator("#peak-bytes").innerText(), /^[\d,.]+ KiB$/);
+  assert.equal(await value("#peak-bytes"), json.compile.memory.peak_tensor_bytes);
+  await page.reload();
+  assert.match(await page.locator("#peak-bytes").innerText(), /KiB$/);  // the address keeps the choice
+  await page.getByRole("button", { name: "B", exact: true }).click();
+}
+
+async function keyboard() {
+  await page.locator("#tab-summary").focus();
+  await page.keyboard.press("ArrowRight");
+  assert.equal(await page.locator("#tab-floor").getAttribute("aria-selected"), "true");
+  await page.locator("#step").focus();
+  const before = Number(await page.inputValue("#step"));
+  await page.keyboard.press(before > 0 ? "ArrowLeft" : "ArrowRight");
+  assert.equal(Number(await page.inputValue("#step")), before > 0 ? before - 1 : 1);
+}
+
+async function screenshots() {
+  for (const [width, height] of [[1280, 800], [1920, 1080]]) {
+    await page.setViewportSize({ width, height });
+    for (const scheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme: scheme });
+      for (const view of ["summary", "floor", "liveness", "memory", "phases"]) {
+        await page.goto(`${url}#view=${view}`);
+        await page.reload();
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
+        assert.equal(wide, false, `${view} is wider than ${width}`);
+        await page.screenshot({ path: path.join(pictures, `${view}-${width}-${scheme}.png`), fullPage: true });
+      }
+    }
+  }
+}
+
+await load();
+for (const part of [summary, floor, liveness, memory, phases, units, keyboard, screenshots]) {
+  await part();
+  console.log(`${part.name}: good`);
+}
+await browser.close();
+assert.deepEqual(problems, []);

@@ -1,0 +1,54 @@
+// Elements: el("p", {class: "note"}, "text", child, ...). Functions become listeners, false leaves out.
+
+export function el(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") node.addEventListener(name, value);
+    else if (value !== false && value !== undefined) node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat().filter((c) => c !== null && c !== undefined && c !== false));
+  return node;
+}
+
+// A figure that programs can read: the raw number stands in the value attribute.
+export function figure(value, text) {
+  return el("data", { value: value ?? "" }, text);
+}
+
+// Paths break behind their separators.
+export function path(text) {
+  return el("span", { class: "path" }, text.split(/(?<=[./])/).flatMap((part) => [part, el("wbr")]));
+}
+
+// columns: {title, number, value(row), text(row), note}; rows may have a marked one.
+export function table(caption, columns, rows, { marked = () => false, onPick, limit = 400, quiet = false } = {}) {
+  const shown = rows.slice(0, limit);
+  const head = el("tr", {}, columns.map((c) =>
+    el("th", { scope: "col", class: c.number ? "number" : false, title: c.note ?? false }, c.title)));
+  const body = shown.map((row) => {
+    const cells = columns.map((c) => {
+      const text = c.text(row);
+      return el("td", { class: c.number ? "number" : c.wrap ? "name" : false },
+        c.value ? figure(c.value(row), text) : c.wrap ? path(text) : text);
+    });
+    const line = el("tr", { "aria-current": marked(row) ? "true" : false, class: row.kind ?? false }, cells);
+    if (onPick) {
+      line.tabIndex = 0;
+      line.classList.add("pick");
+      line.addEventListener("click", () => onPick(row));
+      line.addEventListener("keydown", (e) => {
+        if (e.key === "Enter") onPick(row);
+      });
+    }
+    return line;
+  });
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    el("table", {},
+      el("caption", { class: quiet ? "quiet" : false }, rows.length > limit ? `${caption}; the first ${limit} of ${rows.length}` : caption),
+      el("thead", {}, head), el("tbody", {}, body)));
+}
+
+export function facts(pairs, layout = "facts") {
+  return el("dl", { class: layout }, pairs.map(([term, value, text]) =>
+    el("div", {}, el("dt", {}, term), el("dd", {}, value === undefined ? text : figure(value, text)))));
+}

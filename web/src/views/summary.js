@@ -1,0 +1,105 @@
+import { compile, device, operations, peakPoint, peakTile, report, stepName, tileCount, tiles } from "../data.js";
+import { el, facts, path, table } from "../dom.js";
+import { bytes, count, hex, percent, ratio } from "../format.js";
+import { change, state } from "../state.js";
+
+export const title = "Summary";
+
+function tileLink(tile, point) {
+  return el("button", { type: "button", class: "link", click: () => change({ view: "memory", tile, point }) },
+    `tile ${tile}, step ${point}`);
+}
+
+function memoryFacts() {
+  const m = compile?.memory;
+  const peak = report.fullest.bytes[peakPoint];
+  const budget = m?.budget_bytes;
+  const bar = el("div", { class: "meter", role: "img",
+    "aria-label": `${percent(peak, budget)} of the bytes for tensors are live at the peak` },
+    el("span", { style: `width:${budget ? Math.min(100, (100 * peak) / budget) : 0}%` }));
+  return el("section", { class: "panel" }, el("h2", {}, "Memory of the fullest tile"),
+    el("p", { class: "big" }, el("data", { value: peak, id: "peak-bytes" }, bytes(peak)), " ",
+      el("span", { class: "muted" }, `live, ${percent(peak, budget)} of ${bytes(budget)} for tensors`)),
+    bar,
+    facts([
+      ["where", undefined, tileLink(peakTile, peakPoint)],
+      ["operation", undefined, path(stepName(peakPoint))],
+      ["asks for standard memory", tiles.peak_standard_bytes[peakTile], bytes(tiles.peak_standard_bytes[peakTile])],
+      ["asks for interleaved memory", tiles.peak_interleaved_bytes[peakTile],
+        bytes(tiles.peak_interleaved_bytes[peakTile])],
+      ["free at that step", tiles.free_bytes[peakTile], bytes(tiles.free_bytes[peakTile])],
+      ["largest hole", tiles.largest_hole_bytes[peakTile], bytes(tiles.largest_hole_bytes[peakTile])],
+      ["code and exchange table, reserved", m?.reserve_bytes, bytes(m?.reserve_bytes)],
+      ["planner’s estimate of the peak", m?.estimated_tensor_bytes, bytes(m?.estimated_tensor_bytes)],
+      ["resident parameters, all tiles", m?.parameter_bytes_total, bytes(m?.parameter_bytes_total)],
+    ]));
+}
+
+function exchangeFacts() {
+  const e = compile?.exchange;
+  return el("section", { class: "panel" }, el("h2", {}, "Exchange"),
+    facts([
+      ["largest table of a tile", e?.table_bytes_max, `${bytes(e?.table_bytes_max)} of ${bytes(e?.table_budget_bytes)}`],
+      ["mean table", e?.table_bytes_mean, bytes(e?.table_bytes_mean)],
+      ["static phases", report.phases.step.length, count(report.phases.step.length)],
+      ["of them with relays", e?.relay_phases, count(e?.relay_phases)],
+      ["fragments of the busiest tile", e?.fragments_max, `${count(e?.fragments_max)} of ${count(e?.fragment_limit)}`],
+      ["phase length over its bound, mean", e?.horizon_over_bound_mean, ratio(e?.horizon_over_bound_mean)],
+      ["phase length over its bound, worst", e?.horizon_over_bound_worst, ratio(e?.horizon_over_bound_worst)],
+    ]));
+}
+
+function cycleFacts() {
+  const c = compile?.cycles;
+  const sum = (values) => values.reduce((a, b) => a + b, 0);
+  const exchange = sum(report.phases.exchange_cycles);
+  const ms = (cycles) => (cycles ? `${((1e3 * cycles) / device.clock_hz).toFixed(2)} ms` : "–");
+  return el("section", { class: "panel" }, el("h2", {}, "Cycles of one call"),
+    el("p", { class: "big" }, el("data", { value: c?.scheduled ?? "" }, count(c?.scheduled)), " ",
+      el("span", { class: "muted" }, `scheduled, ${ms(c?.scheduled)} at ${device.clock_hz / 1e9} GHz`)),
+    facts([
+      ["in exchange phases", exchange, `${count(exchange)} (${percent(exchange, c?.scheduled)})`],
+      ["kernels of the busiest tile between barriers", sum(report.phases.kernel_cycles_max),
+        count(sum(report.phases.kernel_cycles_max))],
+      ["kernels, mean over the tiles", sum(tiles.kernel_cycles) / tileCount,
+        count(sum(tiles.kernel_cycles) / tileCount)],
+      ["planner’s estimate", c?.estimated, count(c?.estimated)],
+    ]),
+    el("p", { class: "note" }, "Modelled, not measured on a device. Host transfers are not in it."));
+}
+
+function packageFacts() {
+  const p = report.package;
+  return el("section", { class: "panel" }, el("h2", {}, "Package and device"),
+    facts([
+      ["file", undefined, el("span", { class: "path" }, p.file)],
+      ["size", p.bytes, bytes(p.bytes)],
+      ["parameters", compile?.model?.parameters, count(compile?.model?.parameters)],
+      ["device", undefined, device.name],
+      ["tiles with a program", tileCount, count(tileCount)],
+      ["tiles offered to the planner", compile?.target?.tiles, count(compile?.target?.tiles)],
+      ["memory of a tile", device.memory_end - device.memory_base,
+        `${bytes(device.memory_end - device.memory_base)} from ${hex(device.memory_base)}`],
+      ["interleaved from", device.interleaved_base, hex(device.interleaved_base)],
+    ]));
+}
+
+function topOperations() {
+  const rows = operations.filter((o) => o.scheduled !== null).sort((a, b) => b.scheduled - a.scheduled);
+  const all = compile?.cycles?.scheduled;
+  return table("Operations that take most cycles", [
+    { title: "operation", wrap: true, text: (o) => o.name },
+    { title: "scheduled", number: true, value: (o) => o.scheduled, text: (o) => count(o.scheduled) },
+    { title: "share", number: true, text: (o) => percent(o.scheduled, all) },
+    { title: "in exchange", number: true, value: (o) => o.exchange, text: (o) => count(o.exchange) },
+    { title: "estimated", number: true, value: (o) => o.estimated, text: (o) => count(o.estimated) },
+  ], rows, { limit: 12 });
+}
+
+export function mount(root) {
+  root.append(el("div", { class: "columns" }, memoryFacts(), cycleFacts(), exchangeFacts(), packageFacts()),
+    el("section", { class: "panel" }, topOperations(),
+      el("button", { type: "button", class: "link", click: () => change({ view: "phases", order: state.order }) },
+        "All phases")));
+  return () => {};
+}
