@@ -14,6 +14,7 @@
 #include "numeric/formats.h"
 #include "package/package.h"
 #include "plan/exact.h"
+#include "report/report.h"
 #include "sim/machine.h"
 
 namespace tw {
@@ -36,6 +37,7 @@ struct Outcome {
   std::vector<Bytes> outputs;  // per call
   std::vector<std::uint64_t> cycles;
   std::vector<float> exact;  // of the plan's interpreter
+  std::string report;
 };
 
 Bytes file_bytes(const package::Package& package) {
@@ -76,6 +78,7 @@ Outcome run(const Case& c, unsigned threads) {
   package.image = std::move(result.image);
   package.side = std::move(result.side);
   out.package = file_bytes(package);
+  out.report = report::to_json(report::build(device, package, "parallel.ipuexe", 0, threads));
 
   sim::Options sim_options;
   sim_options.threads = threads;
@@ -103,6 +106,7 @@ TEST_P(Parallel, FourThreadsGiveTheResultsOfOne) {
   EXPECT_EQ(one.outputs, four.outputs);
   EXPECT_EQ(one.cycles, four.cycles);
   EXPECT_EQ(one.exact, four.exact);
+  EXPECT_TRUE(one.report == four.report);
   ASSERT_EQ(four.outputs.size(), kCalls);
   EXPECT_EQ(four.outputs[0], four.outputs[1]);
   EXPECT_EQ(f16_bytes(four.exact), four.outputs[0]);
