@@ -113,8 +113,14 @@ tile::PhasePrice phase_price(const Device& device, const tile::Program& program,
   return price;
 }
 
+// How far beyond the fragment limit relays are still tried: pricing them schedules phases, which takes
+// minutes for a program that no relay brings back.
+constexpr std::uint64_t kRelayReach = 2;
+
 void add_relays(const Device& device, tile::Program& program, const Options& options, Report& report) {
   if (!options.relays) return;
+  const auto fragments = tile::fragments_per_tile(program, device.tiles);
+  if (*std::ranges::max_element(fragments) > kRelayReach * options.fragment_limit) return;
   report.relay_phases =
       tile::insert_relays(program, options.plan.tiles, [&](const tile::Program& p, const tile::Phase& phase) {
         return phase_price(device, p, phase, options);
