@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,13 +35,9 @@ struct ChangedChoice {
 };
 struct OptimisationStep {
   std::vector<ChangedChoice> changes;
-  double estimated = 0, scheduled = 0;  // cycles of a call; scheduled 0 when it does not fit
-  bool fits = false, accepted = false;
-};
-struct Optimisation {
-  std::uint32_t attempts = 0;  // complete builds after the baseline
-  std::vector<OptimisationStep> steps;
-  std::map<std::string, std::uint32_t> candidates;  // of the result, by operation path
+  double estimated = 0;             // cycles of a call
+  std::optional<double> scheduled;  // nothing when it does not fit
+  bool accepted = false;
 };
 
 struct Report {  // the figures of cli.md's `compile` object
@@ -54,7 +50,7 @@ struct Report {  // the figures of cli.md's `compile` object
   double cycles_estimated = 0, cycles_scheduled = 0;
   std::vector<std::string> phase_operations;  // operation of each executed exchange phase of a call
   std::vector<OperationCycles> estimated_by_operation, scheduled_by_operation;
-  Optimisation optimisation;
+  std::vector<OptimisationStep> optimisation;  // complete builds after the baseline
   double seconds_plan = 0, seconds_lower = 0, seconds_place = 0, seconds_exchange = 0, seconds_emit = 0,
          seconds_total = 0;
 };

@@ -74,6 +74,12 @@ std::vector<ChangedChoice> difference(const Candidates& from, const Candidates& 
 
 }  // namespace
 
+Candidates candidates_of(const std::vector<plan::Choice>& choices) {
+  Candidates out;
+  for (const plan::Choice& choice : choices) out[choice.path] = static_cast<std::uint32_t>(choice.chosen);
+  return out;
+}
+
 std::vector<Candidates> proposals(const std::vector<plan::Choice>& choices, const Candidates& current) {
   std::vector<Candidates> out;
   Candidates joint = current;
@@ -94,11 +100,10 @@ std::vector<Candidates> proposals(const std::vector<plan::Choice>& choices, cons
 Result optimise(const Device& device, const graph::Graph& graph, const Options& options, Progress& progress) {
   Result incumbent = compile(device, graph, options, progress);
   const std::vector<plan::Choice> table = incumbent.plan.choices;
-  Candidates current;
-  for (const plan::Choice& choice : table) current[choice.path] = static_cast<std::uint32_t>(choice.chosen);
-  Optimisation log;
+  Candidates current = candidates_of(table);
+  std::vector<OptimisationStep> log;
   std::set<Candidates> visited{current};
-  for (bool improved = true; improved && log.attempts < options.optimization_steps;) {
+  for (bool improved = true; improved && log.size() < options.optimization_steps;) {
     improved = false;
     std::vector<Candidates> fresh;
     for (Candidates& c : proposals(table, current)) {
@@ -107,16 +112,15 @@ Result optimise(const Device& device, const graph::Graph& graph, const Options& 
     progress.stage("proposals");
     for (Proposal& p :
          promising(device, graph, options, std::move(fresh), incumbent.report.cycles_estimated)) {
-      if (log.attempts == options.optimization_steps) break;
-      ++log.attempts;
+      if (log.size() == options.optimization_steps) break;
       visited.insert(p.candidates);
       std::optional<Result> built = attempt(device, graph, options, p.candidates, progress);
       const bool faster = built && built->report.cycles_scheduled < incumbent.report.cycles_scheduled;
-      log.steps.push_back({.changes = difference(current, p.candidates),
-                           .estimated = p.estimated,
-                           .scheduled = built ? built->report.cycles_scheduled : 0,
-                           .fits = built.has_value(),
-                           .accepted = faster});
+      log.push_back({.changes = difference(current, p.candidates),
+                     .estimated = p.estimated,
+                     .scheduled = {},
+                     .accepted = faster});
+      if (built) log.back().scheduled = built->report.cycles_scheduled;
       if (!faster) continue;
       incumbent = std::move(*built);
       current = std::move(p.candidates);
@@ -124,7 +128,6 @@ Result optimise(const Device& device, const graph::Graph& graph, const Options& 
       break;
     }
   }
-  log.candidates = std::move(current);
   incumbent.report.optimisation = std::move(log);
   return incumbent;
 }

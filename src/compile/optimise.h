@@ -11,10 +11,13 @@ namespace tw::compile {
 // optimiser is no search for a plan that fits. Deterministic; counts attempts, not seconds.
 Result optimise(const Device& device, const graph::Graph& graph, const Options& options, Progress& progress);
 
+// Candidates by operation path, as Options::choices takes them.
+using Candidates = std::map<std::string, std::uint32_t>;
+Candidates candidates_of(const std::vector<plan::Choice>& choices);
+
 // Proposals of one round: every operation with each of its fastest alternatives (at most four), and all
 // operations with their fastest one at once. `choices` are the baseline's, with estimates; `current` is the
-// incumbent's candidate by operation path.
-using Candidates = std::map<std::string, std::uint32_t>;
+// incumbent's.
 std::vector<Candidates> proposals(const std::vector<plan::Choice>& choices, const Candidates& current);
 
 }  // namespace tw::compile

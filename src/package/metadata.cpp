@@ -186,20 +186,16 @@ std::vector<Step> get_steps(wire::Metadata::Reader in, const std::string& name) 
   const auto names = in.getStepNames();
   const auto kinds = in.getStepKinds();
   const auto counts = in.getStepCounts();
-  const bool told = kinds.size() + counts.size() > 0;  // files of before these fields have names only
-  if (told && (kinds.size() != names.size() || counts.size() != names.size()))
+  if (kinds.size() != names.size() || counts.size() != names.size())
     throw Error(ErrorKind::File, fmt::format("{}: {} step names, {} kinds, {} counts", name, names.size(),
                                              kinds.size(), counts.size()));
   std::vector<Step> steps;
   steps.reserve(names.size());
   for (unsigned i = 0; i < names.size(); ++i) {
-    Step& step = steps.emplace_back(std_text(names[i]));
-    if (!told) continue;
     if (kinds[i] > static_cast<std::uint8_t>(StepKind::Checkpoint))
       throw Error(ErrorKind::File,
                   fmt::format("{}: step {} has unknown kind {}", name, i, unsigned{kinds[i]}));
-    step.kind = static_cast<StepKind>(kinds[i]);
-    step.count = counts[i];
+    steps.push_back({std_text(names[i]), static_cast<StepKind>(kinds[i]), counts[i]});
   }
   return steps;
 }

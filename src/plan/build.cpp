@@ -75,7 +75,7 @@ Plan walked(const Device& device, const graph::Graph& graph, const Options& opti
 Plan build(const Device& device, const graph::Graph& graph, const Options& options, Progress& progress) {
   check(device, options);
   Plan plan = walked(device, graph, options, progress, UINT64_MAX);
-  if (plan.estimated_tensor_bytes <= usual_budget(device)) return plan;
+  if (!options.choices.empty() || plan.estimated_tensor_bytes <= usual_budget(device)) return plan;
   // Too much is alive somewhere: again, now that it is known how much room an operator has.
   Plan tight = walked(device, graph, options, progress, operator_room(device, plan));
   return tight.estimated_tensor_bytes < plan.estimated_tensor_bytes ? std::move(tight) : std::move(plan);

@@ -26,13 +26,19 @@ void record(Draft& draft, std::size_t chosen, std::span<const Metrics> candidate
   draft.plan.choices.push_back(std::move(choice));
 }
 
-std::size_t decide(Draft& draft, std::size_t count, const std::function<Metrics(std::size_t)>& metrics_of) {
-  TW_CHECK(count > 0, "a choice without candidates");
-  if (is_given(draft)) return given(draft, count);
+std::vector<Metrics> measured(const Draft& draft, std::size_t count,
+                              const std::function<Metrics(std::size_t)>& metrics_of) {
   std::vector<Metrics> metrics(count);
   parallel_for(count, 1, draft.options.threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) metrics[i] = metrics_of(i);
   });
+  return metrics;
+}
+
+std::size_t decide(Draft& draft, std::size_t count, const std::function<Metrics(std::size_t)>& metrics_of) {
+  TW_CHECK(count > 0, "a choice without candidates");
+  if (is_given(draft)) return given(draft, count);
+  const std::vector<Metrics> metrics = measured(draft, count, metrics_of);
   std::size_t best = 0;
   for (std::size_t i = 1; i < count; ++i) {
     if (better(metrics[i], metrics[best], draft.options.policy)) best = i;

@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "plan/cost.h"
 #include "plan/draft.h"
@@ -16,8 +17,12 @@ std::size_t given(Draft& draft, std::size_t count);
 // Records that candidate `chosen` was ranked first among candidates with these estimates.
 void record(Draft& draft, std::size_t chosen, std::span<const Metrics> candidates);
 
-// Index of the candidate to build, in 0..count-1. `metrics_of` estimates one candidate; it is called from
-// several threads, and not at all when the choice is given.
+// Estimates of the candidates, each made once, on several threads.
+std::vector<Metrics> measured(const Draft& draft, std::size_t count,
+                              const std::function<Metrics(std::size_t)>& metrics_of);
+
+// Index of the candidate to build, in 0..count-1. `metrics_of` estimates one candidate and is
+// not called when the choice is given.
 std::size_t decide(Draft& draft, std::size_t count, const std::function<Metrics(std::size_t)>& metrics_of);
 
 }  // namespace tw::plan

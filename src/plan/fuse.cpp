@@ -359,7 +359,8 @@ double score(const Metrics& m) {
                         (static_cast<double>(m.row_bytes) + kBytesPerSource * static_cast<double>(m.sources));
 }
 
-bool better(const Metrics& a, const Metrics& b) {
+// Whether a replaces b.
+bool pays(const Metrics& a, const Metrics& b) {
   return a.cycles < b.cycles && a.total_bytes <= b.total_bytes && score(a) < score(b);
 }
 
@@ -392,7 +393,7 @@ class Fuser {
   bool accept(std::optional<Plan> candidate) {
     if (!candidate) return false;
     const Metrics metrics = estimate(device_, *candidate);
-    if (!better(metrics, metrics_)) return false;
+    if (!pays(metrics, metrics_)) return false;
     plan_ = std::move(*candidate);
     metrics_ = metrics;
     return true;

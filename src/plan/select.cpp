@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "base/capacity.h"
-#include "base/parallel.h"
 #include "plan/canonical.h"
 #include "plan/decide.h"
 #include "plan/price.h"
@@ -49,11 +48,8 @@ Metrics fragment_metrics(const Draft& draft, const Held& x, TensorId home, const
 
 std::vector<Metrics> measure(const Draft& draft, const Held& x, TensorId home,
                              const std::vector<GemmCandidate>& list) {
-  std::vector<Metrics> metrics(list.size());
-  parallel_for(list.size(), 1, draft.options.threads, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) metrics[i] = fragment_metrics(draft, x, home, list[i]);
-  });
-  return metrics;
+  return measured(draft, list.size(),
+                  [&](std::size_t i) { return fragment_metrics(draft, x, home, list[i]); });
 }
 
 GemmProblem problem_of(const Draft& draft, const Held& x, TensorId home) {

@@ -145,9 +145,8 @@ void control_figures(const package::Package& p, std::uint32_t program, unsigned 
   for (std::uint32_t t = 0; t < control.size(); ++t) {
     if (control[t].rows.size() != out.phases.size())
       throw Error(ErrorKind::File,
-                  fmt::format("{}: tile {} runs {} exchange phases, the side section names {}{}", out.file, t,
-                              control[t].rows.size(), out.phases.size(),
-                              out.phases.empty() ? ": compile it again with this version" : ""));
+                  fmt::format("{}: tile {} runs {} exchange phases, the side section names {}", out.file, t,
+                              control[t].rows.size(), out.phases.size()));
     add_tile(out, t, control[t]);
     out.kernels.push_back(std::move(control[t].kernels));
   }

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/version.h"
+#include "compile/optimise.h"
 #include "plan/exact.h"
 #include "ref/ref.h"
 #include "target/topology.h"
@@ -113,7 +114,7 @@ CompareReport compare_package(const Host& host, const Recipe& recipe, const RunO
   const model::Model model = model::build(recipe.model);
   compile::Options compile_opts = compile_options(recipe, host.threads);
   compile_opts.checkpoints = true;
-  const compile::Result built = compile::compile(host.device, model.graph, compile_opts, *host.progress);
+  const compile::Result built = compile::optimise(host.device, model.graph, compile_opts, *host.progress);
   model::RandomTensors random(model.graph, recipe.seed);
   const Inputs inputs(model, options.images, recipe.seed);
   const std::vector<float> patches = inputs.values(0);

@@ -135,9 +135,7 @@ int inference(const IpuE2e& e, const Host& host) {
 }
 
 int diagnostic(const IpuE2e& e, const Host& host) {
-  const CompareReport report =
-      compare_package(host, e.recipe.optimization_steps > 0 ? compile_model(host, e.recipe).recipe : e.recipe,
-                      e.run, e.sampling);
+  const CompareReport report = compare_package(host, e.recipe, e.run, e.sampling);
   std::uint64_t beyond = 0;
   for (const OperationError& op : report.operations) beyond += op.beyond;
   const bool pass = report.pass && beyond == 0;

@@ -36,19 +36,19 @@ json fault_json(const sim::Fault& f) {
           {"what", f.what}};
 }
 
-json optimization_json(const Recipe& recipe, const compile::Optimisation& o) {
+json optimization_json(const Recipe& recipe, const std::vector<compile::OptimisationStep>& steps) {
   json tried = json::array();
-  for (const compile::OptimisationStep& s : o.steps) {
+  for (const compile::OptimisationStep& s : steps) {
     json changes = json::array();
     for (const compile::ChangedChoice& c : s.changes)
       changes.push_back({{"operation", c.path}, {"from", c.from}, {"to", c.to}});
     tried.push_back({{"changes", changes},
                      {"estimated", s.estimated},
-                     {"scheduled", s.fits ? json(s.scheduled) : json(nullptr)},
-                     {"fits", s.fits},
+                     {"scheduled", optional(s.scheduled)},
+                     {"fits", s.scheduled.has_value()},
                      {"accepted", s.accepted}});
   }
-  return {{"steps", recipe.optimization_steps}, {"attempts", o.attempts}, {"tried", tried}};
+  return {{"steps", recipe.optimization_steps}, {"attempts", steps.size()}, {"tried", tried}};
 }
 
 // The part of the `compile` object that the recipe decides.

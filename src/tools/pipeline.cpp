@@ -108,7 +108,7 @@ Compiled compile_model(const Host& host, const Recipe& recipe) {
   out.recipe.model = out.model.config;
   out.result = compile::optimise(host.device, out.model.graph, compile_options(out.recipe, host.threads),
                                  *host.progress);
-  if (recipe.optimization_steps > 0) out.recipe.choices = out.result.report.optimisation.candidates;
+  out.recipe.choices = compile::candidates_of(out.result.plan.choices);
   host.progress->stage("weights");
   model::RandomTensors random(out.model.graph, recipe.seed);
   out.package.weights = compile::pack_weights(

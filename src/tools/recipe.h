@@ -25,7 +25,7 @@ struct Recipe {
   std::uint32_t tiles = 1472;
   std::uint32_t stream_words = 1024, table_budget = 81920, fragment_limit = 16384;
   std::uint32_t optimization_steps = 0;          // complete builds after the baseline plan
-  std::map<std::string, std::uint32_t> choices;  // what they settled on: candidate by operation path
+  std::map<std::string, std::uint32_t> choices;  // what was built: candidate by operation path
 };
 std::string to_json(const Recipe& recipe);
 Recipe recipe_from_json(const std::string& text);  // Error{File} when it is not one of ours

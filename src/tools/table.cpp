@@ -38,8 +38,8 @@ std::string compile_table(const Recipe& recipe, const model::Model& model, const
   line("cycles",
        fmt::format("{} estimated, {} scheduled", cycles(r.cycles_estimated), cycles(r.cycles_scheduled)));
   if (recipe.optimization_steps > 0) {
-    const auto accepted = std::ranges::count_if(r.optimisation.steps, &compile::OptimisationStep::accepted);
-    line("optimisation", fmt::format("{} of {} builds tried, {} accepted", r.optimisation.attempts,
+    const auto accepted = std::ranges::count_if(r.optimisation, &compile::OptimisationStep::accepted);
+    line("optimisation", fmt::format("{} of {} builds tried, {} accepted", r.optimisation.size(),
                                      recipe.optimization_steps, accepted));
   }
   line("compile time",
