@@ -23,6 +23,7 @@ ALLOWED = {
     "model": "base numeric tensor graph",
     "import": "base numeric tensor",
     "report": "base target kernel package",
+    "inspect": "base target place exchange package",
     "tools": "*",
 }
 # Libraries seen by named folders only, never in a public header of the compiler (dependencies.md).

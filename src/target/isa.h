@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace tw::isa {
 
@@ -101,6 +102,13 @@ std::uint32_t trap(std::uint32_t code);
 std::optional<Instr> decode(std::uint32_t word, std::uint32_t next = 0);
 // Assembler form, e.g. "delaypic 52, 0, 0x1c000"; for inspect and goldens.
 std::string disassemble(const Instr& instr);
+// Reads the assembler form again: numbers decimal or 0x..., registers $m0..$m15, blanks as you like. Without
+// an instruction, `fault` says what is wrong with the text.
+struct Parsed {
+  std::optional<Instr> instr;
+  std::string fault;
+};
+Parsed parse(std::string_view text);
 // Encodes any decoded instruction again (word1 only for SendPicP).
 TwoWords encode(const Instr& instr);
 

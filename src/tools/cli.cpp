@@ -198,8 +198,13 @@ std::optional<Invocation> parse(int argc, const char* const* argv) {
           "--trace-tile", i.trace_tiles,
           "physical tile with a track in trace.json (repeatable; default: the fullest and the busiest)")
       ->check(CLI::Range(0U, 1471U));
-  inspect->add_option("--tile", i.inspect_tile, "physical tile to disassemble")->check(CLI::Range(0U, 1471U));
-  inspect->add_option("--phase", i.inspect_phase, "exchange phase of that tile");
+  CLI::Option* tile =
+      inspect->add_option("--tile", i.inspect.tile, "physical tile: segments, program, phases");
+  CLI::Option* phase =
+      inspect->add_option("--phase", i.inspect.phase, "exchange phase of that tile: its row and patches");
+  inspect->add_flag("--assembly", i.inspect_assembly, "every byte of that tile as assembly text")
+      ->needs(tile)
+      ->excludes(phase);
   if (argc > 1 && argv[1][0] != '-' &&
       app.get_subcommands([&](CLI::App* s) { return s->check_name(argv[1]); }).empty())
     throw Error(ErrorKind::Usage, std::string("unknown command \"") + argv[1] + "\" (see tilewright --help)");

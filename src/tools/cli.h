@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "inspect/inspect.h"
 #include "tools/fit.h"
 #include "tools/pipeline.h"
 #include "tools/recipe.h"
@@ -22,7 +23,8 @@ struct Invocation {
   std::vector<std::uint32_t> trace_tiles;
   std::string target;  // --target
   std::string json;    // --json FILE, "-" = standard output
-  std::optional<std::uint32_t> inspect_tile, inspect_phase;
+  inspect::Selection inspect;
+  bool inspect_assembly = false;
   FitOptions fit;
   unsigned threads = 0;
   ProgressMode progress = ProgressMode::Auto;

@@ -4,11 +4,12 @@
 #include <spdlog/spdlog.h>
 
 #include "base/error.h"
+#include "inspect/assembly.h"
+#include "inspect/inspect.h"
 #include "tools/anchor.h"
 #include "tools/cli.h"
 #include "tools/compare.h"
 #include "tools/files.h"
-#include "tools/inspect.h"
 #include "tools/json.h"
 #include "tools/program.h"
 #include "tools/report_files.h"
@@ -93,8 +94,9 @@ int fit_command(const Invocation& i, const Host& host) {
 
 int inspect_command(const Invocation& i) {
   const package::Package package = package::read(i.package);
-  print_table(i, inspect_text(package, i.inspect_tile, i.inspect_phase));
-  print_json(i, inspect_json(package));
+  print_table(i, i.inspect_assembly ? inspect::assembly_text(inspect::read_tile(package, *i.inspect.tile))
+                                    : inspect::text(package, i.inspect));
+  print_json(i, inspect::json(package, i.inspect));
   return 0;
 }
 

@@ -332,5 +332,65 @@ TEST(IsaText, AssemblerForm) {
   EXPECT_EQ(disassemble(decode(0x43f04000).value()), "exitz");
 }
 
+std::uint32_t word_of(const char* text) { return encode(parse(text).instr.value()).word0; }
+
+TEST(IsaText, IsReadBack) {  // the same vectors, hardware.md 3.10 and 4.1
+  EXPECT_EQ(word_of("delaypic 60, 0, 0x1c000"), 0x61d9c000U);
+  const TwoWords pair = encode(parse("sendpicp 64, 0x19831, 1, 0, 640, 0x1c800").instr.value());
+  EXPECT_EQ(pair.word0, 0xf7ecc189U);
+  EXPECT_EQ(pair.word1, 0x0a01c800U);
+  EXPECT_EQ(word_of("  sendoff\t4084 ,0x0,1  "), 0x766fc001U);
+  EXPECT_EQ(word_of("add $m11, $m11, -32"), 0x22bbffe0U);
+  EXPECT_EQ(word_of("ld32 $m8, $m11, $m15, 1"), 0x01b8f001U);
+  EXPECT_EQ(word_of("call $m7, 0x5c100"), 0x18717040U);
+  EXPECT_EQ(word_of("br $m10"), kReturnWord);
+  EXPECT_EQ(word_of("exitz"), 0x43f04000U);
+}
+
+TEST(IsaText, FaultsAreNamed) {
+  const auto fault = [](const char* text) {
+    const Parsed p = parse(text);
+    EXPECT_FALSE(p.instr.has_value()) << text;
+    return p.fault;
+  };
+  EXPECT_EQ(fault("mov $m1, $m2"), "no instruction is called 'mov'");
+  EXPECT_EQ(fault(""), "no instruction is called ''");
+  EXPECT_EQ(fault("delay"), "delay: 0 operands, wanted 1");
+  EXPECT_EQ(fault("delay 1, 2"), "delay: 2 operands, wanted 1");
+  EXPECT_EQ(fault("delay 0"), "delay: operand 1 is no number 1..524288");
+  EXPECT_EQ(fault("sendoff 4097, 0, 1"), "sendoff: operand 1 is no number 1..4096");
+  EXPECT_EQ(fault("send 1, 0x40000, 1"), "send: operand 2 is no number 0..262143");
+  EXPECT_EQ(fault("add $m0, $m1, -32769"), "add: operand 3 is no number -32768..32767");
+  EXPECT_EQ(fault("br $m16"), "br: operand 1 is no register $m0..$m15");
+  EXPECT_EQ(fault("br m1"), "br: operand 1 is no register $m0..$m15");
+  EXPECT_EQ(fault("call $m7, 0x5c102"), "call: operand 2 is no number 0..2097148, a multiple of 4");
+  for (const char* text :
+       {"delay 0x", "delay 5x", "delay", "delay -1", "delay 99999999999", "delay ,", "exitz 1"})
+    fault(text);
+}
+
+// Every word that decodes is the word of its text.
+TEST(IsaText, EveryWordRoundTrips) {
+  std::mt19937 random(7);
+  std::size_t decoded = 0;
+  for (const Encoding& e : encodings()) {
+    for (int i = 0; i < 2000; ++i) {
+      const std::uint32_t word = e.match | (static_cast<std::uint32_t>(random()) & ~e.mask);
+      const auto next = static_cast<std::uint32_t>(random());
+      const auto instr = decode(word, next);
+      ASSERT_TRUE(instr.has_value());
+      const std::string text = disassemble(*instr);
+      const Parsed again = parse(text);
+      ASSERT_TRUE(again.instr.has_value()) << text << ": " << again.fault;
+      EXPECT_EQ(encode(*again.instr).word0, word) << text;
+      if (instr->op == Op::SendPicP) {
+        EXPECT_EQ(encode(*again.instr).word1, next) << text;
+      }
+      ++decoded;
+    }
+  }
+  EXPECT_EQ(decoded, 2000 * encodings().size());
+}
+
 }  // namespace
 }  // namespace tw::isa
