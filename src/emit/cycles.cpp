@@ -5,11 +5,16 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "base/parallel.h"
+#include "kernel/helper.h"
+#include "target/supervisor.h"
 
 namespace tw::emit {
 namespace {
 
-constexpr std::uint64_t kWord = 6;  // cycles of one supervisor instruction outside rows (decisions.md 11)
+constexpr std::uint64_t kWord = isa::kCyclesPerWord;
+// Words executed at the end of a Repeat's iteration besides those that move its pointers: the last one leaves
+// by the branch and drops the frame instead of jumping back.
+constexpr std::uint64_t kTailWords = 6, kLastTailWords = 5;
 
 class Timeline {
  public:
@@ -52,7 +57,7 @@ class Timeline {
           break;
         case tile::StepKind::RepeatEnd: {
           inside = false;
-          std::uint64_t words = 6;  // the loop tail of an iteration that goes on
+          std::uint64_t words = kTailWords;
           for (const BufferId p : work_[t].pointers)
             words += 2 + cd(program.buffers[p.value].stride(), 32767U);
           for (const std::uint32_t stride : work_[t].bases) words += 2 + cd(stride, 32767U);
@@ -85,11 +90,12 @@ class Timeline {
 
   static std::uint64_t setup_cycles(const RowUse& use) {
     std::uint64_t cycles = use.base_stride > 0 ? kWord : 0;
-    if (use.patch_count > 0) cycles += kWord * 5 + patch_cycles(use.patch_count);
+    if (use.patch_count > 0)
+      cycles += kWord * 5 + kernel::helper_cycles(kernel::Helper::PatchRow, use.patch_count);
     const std::uint32_t moving = use.table_count + use.step_count;
     if (moving > 0) {
       const std::uint64_t helpers = (use.table_count > 0 ? 1 : 0) + (use.step_count > 0 ? 1 : 0);
-      cycles += kWord * (2 + 3 * helpers) + repeat_patch_cycles(moving);
+      cycles += kWord * (2 + 3 * helpers) + kernel::helper_cycles(kernel::Helper::RepeatTable, moving);
     }
     return cycles;
   }
@@ -107,6 +113,7 @@ class Timeline {
           region(s + 1, close);
           apply(close);
         }
+        for (std::uint64_t& t : now_) t -= kWord * (kTailWords - kLastTailWords);
         s = close;
         continue;
       }

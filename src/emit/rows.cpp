@@ -193,10 +193,4 @@ std::vector<TileRows> build_rows(const Device& device, const std::vector<exchang
   return tiles;
 }
 
-std::uint64_t patch_cycles(std::uint32_t words) {
-  if (words == 0) return 0;
-  return words < 24 ? 102 + 31ULL * words : 234 + 54ULL * cd(words, 6U);
-}
-std::uint64_t repeat_patch_cycles(std::uint32_t words) { return 54ULL * words; }
-
 }  // namespace tw::emit

@@ -38,8 +38,4 @@ struct TileRows {
 std::vector<TileRows> build_rows(const Device& device, const std::vector<exchange::Rows>& rows,
                                  const std::vector<std::uint32_t>& iterations);
 
-// Cycles of the setup patch of `words` words and of a Repeat patch (decisions.md 11), before arrival.
-std::uint64_t patch_cycles(std::uint32_t words);
-std::uint64_t repeat_patch_cycles(std::uint32_t words);
-
 }  // namespace tw::emit

@@ -9,6 +9,7 @@
 #include "report/control.h"
 #include "report/memory.h"
 #include "report/report.h"
+#include "report/timeline.h"
 #include "target/topology.h"
 
 namespace tw::report {
@@ -179,6 +180,7 @@ Report build(const Device& device, const package::Package& package, const std::s
   collect_buffers(package, out);
   memory_figures(out);
   control_figures(package, program.address, threads, out);
+  follow_call(package.image, program.address, threads, out);
   return out;
 }
 

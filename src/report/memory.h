@@ -14,6 +14,7 @@ Ranges tensor_ranges(const Device& device, const std::vector<Area>& areas);
 struct Live {
   std::uint64_t standard = 0, interleaved = 0;
   std::uint64_t bytes() const { return standard + interleaved; }
+  bool operator==(const Live&) const = default;
 };
 // One entry per point: upload, then the steps.
 std::vector<Live> live_bytes(const std::vector<Buffer>& buffers, std::size_t steps);

@@ -59,6 +59,14 @@ struct KernelCycles {
   std::uint64_t first = 0, later = 0;
 };
 
+// One barrier of a call as it runs, Repeats in all iterations.
+struct Meeting {
+  std::uint32_t phase = 0;   // static exchange phase, or one of:
+  std::uint64_t cycles = 0;  // from the release before until the last tile arrives
+  std::uint32_t latest_tile = UINT32_MAX;
+  static constexpr std::uint32_t kCheckpoint = UINT32_MAX - 1, kEnd = UINT32_MAX;
+};
+
 struct Area {              // memory that is not for tensors, the same on every tile but for the bytes used
   std::string name, kind;  // kind: system, code, program, table
   std::uint32_t begin = 0, end = 0;
@@ -76,6 +84,8 @@ struct Report {
   std::vector<Fullest> fullest;
   std::vector<Phase> phases;
   std::vector<Area> areas;
+  std::vector<Meeting> meetings;  // of one call, in order; the last is its end
+  std::uint64_t cycles = 0;  // of one call: all meetings, each phase with its horizon and the phase constant
   std::uint64_t kernel_cycles_after = 0;           // busiest tile behind the last phase
   std::vector<std::vector<KernelCycles>> kernels;  // per tile: one for each phase, then behind the last
 };
@@ -85,10 +95,10 @@ Report build(const Device& device, const package::Package& package, const std::s
              std::uint64_t file_bytes, unsigned threads);
 
 std::string to_json(const Report& report);  // one line, schema_version 1
-// Chrome trace events (Perfetto): one call, the phases of the device on one track, then kernels, waiting and
-// exchange of the named tiles with their live bytes. Modelled: kernels, then the phase, as far as the package
-// tells.
-std::string to_trace(const Report& report, const std::vector<std::uint32_t>& tiles);
+// Chrome trace events (Perfetto): one call, the device on one track, then what each of the named tiles does,
+// and its live bytes. `package` is the one that the report was built from.
+std::string to_trace(const Report& report, const package::Package& package,
+                     const std::vector<std::uint32_t>& tiles);
 // The page with the JSON in it: opens offline, needs no server.
 std::string to_html(const std::string& json);
 

@@ -1,146 +1,221 @@
-// One call as Chrome trace events. All tiles wait for each other at every phase, so a phase begins when the
-// busiest tile's kernels are over.
+// One call as Chrome trace events: the device, then each chosen tile. The slices of a track follow each other
+// without gap, and all tracks end at the same cycle.
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/error.h"
 #include "base/version.h"
+#include "kernel/kernel.h"
 #include "report/memory.h"
 #include "report/report.h"
+#include "report/timeline.h"
 
 namespace tw::report {
 namespace {
 using json = nlohmann::ordered_json;
 
-constexpr std::uint32_t kMaxIterations = 4096;
+std::uint32_t program_of(const Report& r) {
+  return std::ranges::find(r.areas, "program", &Area::kind)->begin;
+}
 
-class Trace {
+// Events as one JSON text. Times are cycles here, whole nanoseconds there: what touches here touches there.
+class Events {
  public:
-  Trace(const Report& report, const std::vector<std::uint32_t>& tiles) : r_(report), tiles_(tiles) {
-    fullest_.assign(tiles_.size(), 0);
-    for (const std::uint32_t t : tiles_)
-      live_.push_back(live_bytes(r_.lists[r_.tiles[t].list], r_.steps.size()));
-    for (std::size_t p = 0; p <= r_.phases.size(); ++p) {
-      KernelCycles& most = most_.emplace_back();
-      for (const auto& kernels : r_.kernels) {
-        most.first = std::max(most.first, kernels[p].first);
-        most.later = std::max(most.later, kernels[p].later);
-      }
-    }
-  }
+  explicit Events(const Device& device) : clock_hz_(device.clock_hz) {}
 
-  std::string run() {
-    name("process_name", 0, r_.file);
-    name("thread_name", 0, "phases of the device");
-    for (std::size_t i = 0; i < tiles_.size(); ++i)
-      name("thread_name", i + 1, "tile " + std::to_string(tiles_[i]));
-    for (std::size_t s = 0; s < r_.steps.size(); ++s) {
-      if (r_.steps[s].kind != package::StepKind::RepeatBegin) {
-        step(s, false);
-        continue;
-      }
-      s = repeat(s);
-    }
-    kernels(r_.phases.size(), false, "behind the last phase");
-    const json out = {{"traceEvents", events_},
-                      {"displayTimeUnit", "ns"},
-                      {"otherData", {{"tool", std::string("tilewright ") + kVersion}, {"cycles", now_}}}};
-    return out.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  void name(const char* what, std::size_t track, const std::string& text) {
+    add({{"name", what}, {"ph", "M"}, {"pid", 0}, {"tid", track}, {"args", {{"name", text}}}});
+  }
+  void slice(std::size_t track, const char* category, const std::string& text, std::uint64_t begin,
+             std::uint64_t cycles, json args) {
+    if (cycles == 0) return;
+    args["cycles"] = cycles;
+    add({{"name", text},
+         {"cat", category},
+         {"ph", "X"},
+         {"pid", 0},
+         {"tid", track},
+         {"ts", microseconds(nanoseconds(begin))},
+         {"dur", microseconds(nanoseconds(begin + cycles) - nanoseconds(begin))},
+         {"args", std::move(args)}});
+  }
+  void counter(const std::string& text, std::uint64_t at, json args) {
+    add({{"name", text},
+         {"ph", "C"},
+         {"pid", 0},
+         {"ts", microseconds(nanoseconds(at))},
+         {"args", std::move(args)}});
+  }
+  std::string text(const json& other) const {
+    return "{\"traceEvents\":[\n" + text_ + "\n],\"displayTimeUnit\":\"ns\",\"otherData\":" + dump(other) +
+           "}\n";
   }
 
  private:
-  // All iterations of the Repeat that begins at step `begin`; returns its last step.
-  std::size_t repeat(std::size_t begin) {
-    std::size_t end = begin + 1;
-    while (end < r_.steps.size() && r_.steps[end].kind != package::StepKind::RepeatEnd) ++end;
-    const std::uint32_t first_phase = phase_;
-    if (r_.steps[begin].count > kMaxIterations)
-      throw Error(ErrorKind::File, r_.file + ": a Repeat of " + std::to_string(r_.steps[begin].count) +
-                                       " iterations is too long for a trace");
-    for (std::uint32_t i = 0; i < std::max(r_.steps[begin].count, 1U); ++i) {
-      phase_ = first_phase;
-      for (std::size_t s = begin + 1; s < end; ++s) step(s, i > 0);
+  static std::string dump(const json& j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
+  void add(const json& event) {
+    if (!text_.empty()) text_ += ",\n";
+    text_ += dump(event);
+  }
+  std::uint64_t nanoseconds(std::uint64_t cycles) const {
+    return static_cast<std::uint64_t>(std::llround(1e9 * static_cast<double>(cycles) / clock_hz_));
+  }
+  static double microseconds(std::uint64_t ns) { return static_cast<double>(ns) / 1000; }
+
+  double clock_hz_;
+  std::string text_;
+};
+
+// Where the steps of the side section stand between the meetings of a call: the counter shows the fullest of
+// those that begin together.
+class Points {
+ public:
+  explicit Points(const Report& r) : r_(r) {}
+
+  // Points (0: upload, otherwise step index + 1) from the meeting before up to this one, in order of
+  // execution.
+  std::vector<std::uint32_t> next() {
+    std::vector<std::uint32_t> out;
+    if (step_ == 0 && !begun_) out.push_back(0);
+    begun_ = true;
+    while (step_ < r_.steps.size()) {
+      const package::Step& s = r_.steps[step_];
+      out.push_back(static_cast<std::uint32_t>(step_) + 1);
+      ++step_;
+      if (s.kind == package::StepKind::RepeatBegin) {
+        body_ = step_;
+        left_ = std::max(s.count, 1U) - 1;
+      } else if (s.kind == package::StepKind::RepeatEnd && left_ > 0) {
+        --left_;
+        step_ = body_;
+      } else if (s.kind == package::StepKind::Exchange || s.kind == package::StepKind::Checkpoint) {
+        break;
+      }
     }
-    return end;
+    return out;
   }
 
-  void step(std::size_t s, bool later) {
-    const std::uint32_t point = static_cast<std::uint32_t>(s) + 1;
-    if (r_.steps[s].kind != package::StepKind::Exchange) return look_at(point);
-    kernels(phase_, later, r_.steps[s].name);
-    look_at(point);
-    count_live();
-    const std::uint64_t cycles = std::uint64_t{r_.phases[phase_].horizon} + r_.device.phase_constant;
-    for (std::size_t track = 0; track <= tiles_.size(); ++track)
-      slice(track, track == 0 ? r_.steps[s].name : "exchange", cycles, {{"phase", phase_}, {"step", point}});
-    now_ += cycles;
-    ++phase_;
+ private:
+  const Report& r_;
+  std::size_t step_ = 0, body_ = 0;
+  std::uint32_t left_ = 0;  // iterations of the open Repeat
+  bool begun_ = false;
+};
+
+class Track {
+ public:
+  Track(const Report& r, const package::Package& p, std::uint32_t tile, std::size_t id, Events& events)
+      : r_(r),
+        tile_(tile),
+        id_(id),
+        events_(events),
+        walk_(walk_of_call(p.image, tile, program_of(r), r.file)),
+        live_(live_bytes(r.lists[r.tiles[tile].list], r.steps.size())) {
+    events_.name("thread_name", id, "tile " + std::to_string(tile));
   }
 
-  void kernels(std::size_t phase, bool later, const std::string& operation) {
-    auto cycles_of = [&](const KernelCycles& k) { return later ? k.later : k.first; };
-    const std::uint64_t most = cycles_of(most_[phase]);
-    count_live();
-    if (most == 0) return;
-    slice(0, "kernels", most, {{"operation", operation}});
-    for (std::size_t i = 0; i < tiles_.size(); ++i) {
-      const std::uint64_t own = cycles_of(r_.kernels[tiles_[i]][phase]);
-      if (own > 0) slice(i + 1, "kernels", own, {{"operation", operation}});
+  // What the tile does from cycle `now` until all meet.
+  void until(const Meeting& meeting, std::uint64_t now, const std::string& operation) {
+    std::vector<Work> work;
+    const Stretch stretch = next_meeting(walk_, meeting, tile_, r_.file, &work);
+    std::uint64_t at = now;
+    for (const Work& w : work) {
+      const json args = w.kind == Work::Kernel ? json{{"operation", operation}} : json::object();
+      events_.slice(id_, category(w.kind), name(w), at, w.cycles, args);
+      at += w.cycles;
     }
-    now_ += most;
+    events_.slice(id_, "waiting", "waiting", at, meeting.cycles - stretch.cycles, json::object());
+  }
+  void exchange(const std::string& operation, std::uint64_t now, std::uint64_t cycles, json args) {
+    events_.slice(id_, "exchange", operation, now, cycles, std::move(args));
+  }
+  void count(const std::vector<std::uint32_t>& points, std::uint64_t now) {
+    if (points.empty()) return;
+    const Live live =
+        live_[*std::ranges::max_element(points, {}, [&](std::uint32_t p) { return live_[p].bytes(); })];
+    if (live == shown_) return;
+    shown_ = live;
+    events_.counter("live bytes of tile " + std::to_string(tile_), now,
+                    {{"standard", live.standard}, {"interleaved", live.interleaved}});
   }
 
-  double microseconds(std::uint64_t cycles) const {
-    return 1e6 * static_cast<double>(cycles) / r_.device.clock_hz;
+ private:
+  static const char* category(Work::Kind kind) {
+    return kind == Work::Kernel ? "kernel" : kind == Work::RowSetup ? "row setup" : "supervisor";
   }
-
-  void slice(std::size_t track, const std::string& text, std::uint64_t cycles, json args) {
-    args["cycles"] = cycles;
-    events_.push_back({{"name", text},
-                       {"ph", "X"},
-                       {"pid", 0},
-                       {"tid", track},
-                       {"ts", microseconds(now_)},
-                       {"dur", microseconds(cycles)},
-                       {"args", std::move(args)}});
-  }
-
-  // Steps between two phases begin together: the counter shows the fullest of them.
-  void look_at(std::uint32_t point) {
-    for (std::size_t i = 0; i < tiles_.size(); ++i)
-      if (fullest_[i] == 0 || live_[i][point].bytes() > live_[i][fullest_[i]].bytes()) fullest_[i] = point;
-  }
-  void count_live() {
-    for (std::size_t i = 0; i < tiles_.size(); ++i) {
-      if (fullest_[i] == 0) continue;
-      const Live& live = live_[i][std::exchange(fullest_[i], 0)];
-      events_.push_back({{"name", "live bytes of tile " + std::to_string(tiles_[i])},
-                         {"ph", "C"},
-                         {"pid", 0},
-                         {"ts", microseconds(now_)},
-                         {"args", {{"standard", live.standard}, {"interleaved", live.interleaved}}}});
-    }
-  }
-
-  void name(const char* what, std::size_t track, const std::string& text) {
-    events_.push_back({{"name", what}, {"ph", "M"}, {"pid", 0}, {"tid", track}, {"args", {{"name", text}}}});
+  static std::string name(const Work& w) {
+    if (w.kind == Work::Supervisor) return "supervisor";
+    if (w.kind == Work::Kernel) return kernel::find(static_cast<kernel::Code>(w.code))->name;
+    return static_cast<kernel::Helper>(w.code) == kernel::Helper::PatchRow ? "patch row" : "patch Repeat";
   }
 
   const Report& r_;
-  std::vector<std::uint32_t> tiles_;
-  std::vector<std::vector<Live>> live_;
-  std::vector<std::uint32_t> fullest_;  // of each tile since the counter was written; 0: none
-  std::vector<KernelCycles> most_;      // of all tiles, per phase
-  std::uint32_t phase_ = 0;
-  std::uint64_t now_ = 0;  // cycles
-  json events_ = json::array();
+  std::uint32_t tile_;
+  std::size_t id_;
+  Events& events_;
+  TileWalk walk_;
+  std::vector<Live> live_;
+  std::optional<Live> shown_;
+};
+
+class Trace {
+ public:
+  Trace(const Report& r, const package::Package& p, const std::vector<std::uint32_t>& tiles)
+      : r_(r), events_(r.device), points_(r) {
+    events_.name("process_name", 0, r.file);
+    events_.name("thread_name", 0, "device");
+    for (std::size_t i = 0; i < tiles.size(); ++i) tracks_.emplace_back(r, p, tiles[i], i + 1, events_);
+  }
+
+  std::string run() {
+    for (const Meeting& m : r_.meetings) {
+      std::vector<std::uint32_t> points = points_.next();
+      const bool exchanges = m.phase < r_.phases.size();
+      if (exchanges) points.pop_back();  // the phase itself
+      count(points);
+      compute(m);
+      if (!exchanges) continue;
+      count({r_.phases[m.phase].step});
+      exchange(r_.phases[m.phase], m.phase);
+    }
+    return events_.text({{"tool", std::string("tilewright ") + kVersion}, {"cycles", now_}});
+  }
+
+ private:
+  void count(const std::vector<std::uint32_t>& points) {
+    for (Track& t : tracks_) t.count(points, now_);
+  }
+  void compute(const Meeting& m) {
+    const std::string operation = m.phase < r_.phases.size() ? step_name(r_.phases[m.phase])
+                                  : m.phase == Meeting::kEnd ? "behind the last phase"
+                                                             : "checkpoint";
+    events_.slice(0, "compute", "compute", now_, m.cycles,
+                  {{"operation", operation}, {"latest_tile", m.latest_tile}});
+    for (Track& t : tracks_) t.until(m, now_, operation);
+    now_ += m.cycles;
+  }
+  void exchange(const Phase& p, std::uint32_t index) {
+    const std::uint64_t cycles = std::uint64_t{p.horizon} + r_.device.phase_constant;
+    const json args = {{"phase", index}, {"step", p.step}};
+    events_.slice(0, "exchange", step_name(p), now_, cycles, args);
+    for (Track& t : tracks_) t.exchange(step_name(p), now_, cycles, args);
+    now_ += cycles;
+  }
+  const std::string& step_name(const Phase& p) const { return r_.steps[p.step - 1].name; }
+
+  const Report& r_;
+  Events events_;
+  Points points_;
+  std::vector<Track> tracks_;
+  std::uint64_t now_ = 0;
 };
 
 }  // namespace
 
-std::string to_trace(const Report& report, const std::vector<std::uint32_t>& tiles) {
-  return Trace(report, tiles).run();
+std::string to_trace(const Report& report, const package::Package& package,
+                     const std::vector<std::uint32_t>& tiles) {
+  return Trace(report, package, tiles).run();
 }
 
 }  // namespace tw::report

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/math.h"
-#include "kernel/kernel.h"
+#include "kernel/helper.h"
 
 namespace tw::sim {
 namespace {
@@ -159,7 +159,7 @@ bool patch_row(Context& context, Tile& tile) {
         !read_word(context, tile, values + 4 * i, value) || !write_word(context, tile, row + offset, value))
       return false;
   }
-  tile.time += count < 24 ? 102 + 31 * count : 234 + 54 * cd(count, std::uint64_t{6});
+  tile.time += kernel::helper_cycles(kernel::Helper::PatchRow, count);
   return true;
 }
 
@@ -181,7 +181,7 @@ bool repeat_patch(Context& context, Tile& tile, bool table) {
     }
     if (!write_word(context, tile, word, value)) return false;
   }
-  tile.time += 54 * count;
+  tile.time += kernel::helper_cycles(table ? kernel::Helper::RepeatTable : kernel::Helper::RepeatStep, count);
   return true;
 }
 

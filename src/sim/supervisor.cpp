@@ -24,10 +24,8 @@ class Supervisor {
   }
 
  private:
-  std::uint32_t reg(std::uint32_t m) const { return m == isa::kM15Zero ? 0 : tile_.m[m]; }
-  void set(std::uint32_t m, std::uint32_t value) {
-    if (m != isa::kM15Zero) tile_.m[m] = value;
-  }
+  std::uint32_t reg(std::uint32_t m) const { return isa::value_of(tile_.m, m); }
+  void set(std::uint32_t m, std::uint32_t value) { isa::set(tile_.m, m, value); }
   bool fault(FaultKind kind, const std::string& what) { return raise(tile_, kind, pc_, what); }
   void stand(Stop stop) { tile_.stop = stop; }
 
@@ -43,18 +41,13 @@ class Supervisor {
       fault(FaultKind::UnknownInstruction, fmt::format("word {:08x} at {:#x}", word, pc_));
       return;
     }
-    tile_.time += kCyclesPerWord;
+    tile_.word(*instr);
     if (tile_.time > context_.step_limit || ++tile_.instructions > kMaxInstructions) {
       fault(FaultKind::StepLimit, fmt::format("more than {} cycles in one call", context_.step_limit));
       return;
     }
     tile_.pc = pc_ + 4;
-    if (is_setup(*instr))
-      tile_.setup += kCyclesPerWord;
-    else
-      tile_.setup = 0;
     execute(*instr);
-    tile_.set_descriptor = instr->op == Op::Setzi && instr->m == 2;
   }
 
   bool fetchable(std::uint32_t address) {
@@ -68,30 +61,17 @@ class Supervisor {
     return false;
   }
 
-  // Words of the fixed sequence before a row call; the phase constant pays for them (decisions.md 11).
-  bool is_setup(const Instr& i) const {
-    switch (i.op) {
-      case Op::Setzi:
-        return i.m == 8;
-      case Op::Put:
-        return i.imm == static_cast<std::int32_t>(isa::kIncomingBase) ||
-               i.imm == static_cast<std::int32_t>(isa::kIncomingDcount) ||
-               i.imm == static_cast<std::int32_t>(isa::kOutgoingBase);
-      case Op::Call:
-        return i.m == isa::kM7BarrierReturn;
-      case Op::Sync:
-      case Op::Sans:
-        return true;
-      default:
-        return false;
-    }
-  }
-
   void execute(const Instr& i) {
+    std::uint32_t target = 0;
+    switch (isa::apply(i, tile_.m, target)) {
+      case isa::Effect::Done:
+        return check_stack(i);
+      case isa::Effect::Branch:
+        return branch(target);
+      case isa::Effect::Other:
+        break;
+    }
     switch (i.op) {
-      case Op::Setzi:
-        set(i.m, static_cast<std::uint32_t>(i.imm));
-        return;
       case Op::Put:
         put(i);
         return;
@@ -103,37 +83,6 @@ class Supervisor {
         return;
       case Op::St32:
         store(i);
-        return;
-      case Op::AddImm:
-        add(i);
-        return;
-      case Op::Shl:
-        set(i.m, i.imm < 32 ? reg(i.base) << i.imm : 0);
-        return;
-      case Op::Shr:
-        set(i.m, i.imm < 32 ? reg(i.base) >> i.imm : 0);
-        return;
-      case Op::AndImm:
-        set(i.m, reg(i.base) & static_cast<std::uint32_t>(i.imm));
-        return;
-      case Op::OrImm:
-        set(i.m, reg(i.base) | static_cast<std::uint32_t>(i.imm));
-        return;
-      case Op::Brz:
-        if (reg(i.m) == 0) branch(i.address);
-        return;
-      case Op::Brnz:
-        if (reg(i.m) != 0) branch(i.address);
-        return;
-      case Op::BrnzDec:
-        if (reg(i.m) != 0) branch(i.address);
-        set(i.m, reg(i.m) - 1);
-        return;
-      case Op::Bri:
-        branch(i.address);
-        return;
-      case Op::Br:
-        branch(reg(i.m));
         return;
       case Op::Call:
         call(i);
@@ -212,13 +161,11 @@ class Supervisor {
     if (address == context_.device.runtime_state && reg(i.m) == 1) tile_.completed = true;
   }
 
-  void add(const Instr& i) {
-    const std::uint32_t value = reg(i.base) + static_cast<std::uint32_t>(i.imm);
-    if (i.m == isa::kM11Stack && (value < stack_begin() || value > stack_end())) {
-      fault(FaultKind::StackOverflow, fmt::format("$m11 becomes {:#x}", value));
-      return;
-    }
-    set(i.m, value);
+  void check_stack(const Instr& i) {
+    if (i.op != Op::AddImm || i.m != isa::kM11Stack) return;
+    const std::uint32_t top = reg(isa::kM11Stack);
+    if (top < stack_begin() || top > stack_end())
+      fault(FaultKind::StackOverflow, fmt::format("$m11 becomes {:#x}", top));
   }
 
   void branch(std::uint32_t target) {
@@ -232,11 +179,9 @@ class Supervisor {
 
   void call(const Instr& i) {
     if (const auto header = header_at(context_, tile_, i.address)) {
-      const bool describes_batch = tile_.set_descriptor;
       set(i.m, pc_ + 4);
       if (call_native(context_, tile_, *header, i.address, i.m) && tile_.stop == Stop::Host)
-        tile_.time -=
-            describes_batch ? 2 * kCyclesPerWord : kCyclesPerWord;  // host phases are outside the cycles
+        tile_.arrive_at_host_run();
       return;
     }
     if (!fetchable(i.address)) {
@@ -268,7 +213,7 @@ class Supervisor {
       tile_.sans.reset();
       tile_.active = false;
       if (!external) return internal(false);
-      tile_.time -= tile_.setup;
+      tile_.arrive();
       return stand(Stop::Host);
     }
     if (tile_.sans || (zone != 3 && zone != 7)) {
@@ -289,7 +234,7 @@ class Supervisor {
         header_at(context_, tile_, next->address))
       return stand(Stop::Internal);
     tile_.row = next->address;
-    tile_.time -= tile_.setup;
+    tile_.arrive();
     tile_.pc = pc_ + 8;
     set(isa::kM10Return, tile_.pc);
     if (active && !exchange_ready()) return;

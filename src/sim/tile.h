@@ -1,6 +1,5 @@
 // State of one simulated tile between two rendezvous, shared by the parts of the simulator.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,6 +9,7 @@
 #include "sim/memory.h"
 #include "target/device.h"
 #include "target/isa.h"
+#include "target/supervisor.h"
 
 namespace tw::sim {
 
@@ -35,19 +35,16 @@ struct Range {
   std::uint32_t begin = 0, end = 0;
 };
 
-struct Tile {
+struct Tile : isa::SupervisorClock {  // time: cycles since the call began
   std::uint32_t id = 0, pc = 0;
-  std::array<std::uint32_t, 16> m{};
+  isa::Registers m{};
   Csr csr;
   std::vector<Range> executable;      // executable segments, ascending
-  std::uint64_t time = 0;             // cycles since the call began
   std::uint64_t instructions = 0;     // executed in this call
-  std::uint64_t setup = 0;            // cycles of the fixed setup words executed last (decisions.md 11)
   std::optional<std::uint32_t> sans;  // zone of a pending sans
   bool workers_active = false;        // runall without its sync 2
   bool barrier_due = false;           // a kernel ran since the last worker barrier
   bool completed = false;             // stored 1 to the completion word
-  bool set_descriptor = false;        // the previous word was setzi $m2
 
   Stop stop = Stop::Running;
   bool active = false;          // Exchange: took part by sync 3; Host: called host_run

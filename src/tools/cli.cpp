@@ -191,8 +191,9 @@ std::optional<Invocation> parse(int argc, const char* const* argv) {
   e2e->add_option("-o,--output", i.package, "also write the package");
   for (CLI::App* sub : {run, compare, inspect, report})
     sub->add_option("package", i.package, "FILE.ipuexe")->required();
-  report->add_option("-o,--output", i.folder, "folder for report.html, report.json and trace.json")
-      ->required();
+  report->add_option("-o,--output", i.folder, "folder for report.html, report.json and trace.json");
+  report->add_option("--trace", i.trace,
+                     "file for the trace instead of trace.json there; without -o nothing else is written");
   report
       ->add_option(
           "--trace-tile", i.trace_tiles,

@@ -20,6 +20,7 @@ struct Invocation {
   RunOptions run;
   std::string package;  // run, compare, inspect, report: FILE.ipuexe; compile: -o
   std::string folder;   // report: -o
+  std::string trace;    // report: --trace
   std::vector<std::uint32_t> trace_tiles;
   std::string target;  // --target
   std::string json;    // --json FILE, "-" = standard output

@@ -101,7 +101,7 @@ int inspect_command(const Invocation& i) {
 }
 
 int report_command(const Invocation& i, const Host& host) {
-  const ReportFiles files = write_report(host, i.package, i.folder, i.trace_tiles);
+  const ReportFiles files = write_report(host, i.package, {i.folder, i.trace}, i.trace_tiles);
   print_table(i, report_table(files));
   print_json(i, report_files_json(files));
   return 0;

@@ -16,6 +16,8 @@ namespace tw::tools {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr std::size_t kMaxTraceTiles = 32;  // viewers load some hundred MB
+
 std::vector<std::uint32_t> fullest_and_busiest(const report::Report& r) {
   auto most = [&](auto figure) {
     return static_cast<std::uint32_t>(std::ranges::max_element(r.tiles, {}, figure) - r.tiles.begin());
@@ -24,47 +26,67 @@ std::vector<std::uint32_t> fullest_and_busiest(const report::Report& r) {
   return fullest == busiest ? std::vector{fullest} : std::vector{fullest, busiest};
 }
 
+void check_tiles(const report::Report& report, const std::vector<std::uint32_t>& tiles) {
+  for (const std::uint32_t t : tiles)
+    if (t >= report.tiles.size())
+      throw Error(ErrorKind::Usage,
+                  fmt::format("--trace-tile {}: the package has {} tiles", t, report.tiles.size()));
+  if (tiles.size() > kMaxTraceTiles)
+    throw Error(ErrorKind::Usage,
+                fmt::format("--trace-tile {} times: at most {}", tiles.size(), kMaxTraceTiles));
+}
+
 }  // namespace
 
-ReportFiles write_report(const Host& host, const std::string& package_file, const std::string& folder,
+ReportFiles write_report(const Host& host, const std::string& package_file, const ReportPlaces& places,
                          std::vector<std::uint32_t> trace_tiles) {
   ReportFiles files;
-  files.html.file = (fs::path(folder) / "report.html").string();
-  files.json.file = (fs::path(folder) / "report.json").string();
-  files.trace.file = (fs::path(folder) / "trace.json").string();
+  if (!places.folder.empty()) {
+    const fs::path folder(places.folder);
+    files.html.file = (folder / "report.html").string();
+    files.json.file = (folder / "report.json").string();
+    files.trace.file = (folder / "trace.json").string();
+  }
+  if (!places.trace.empty()) files.trace.file = places.trace;
+  if (files.trace.file.empty()) throw Error(ErrorKind::Usage, "report: give -o DIR, --trace FILE or both");
   const package::Package package = package::read(package_file);
   const report::Report report =
       report::build(host.device, package, fs::path(package_file).filename().string(),
                     fs::file_size(package_file), host.threads);
-  for (const std::uint32_t t : trace_tiles)
-    if (t >= report.tiles.size())
-      throw Error(ErrorKind::Usage,
-                  fmt::format("--trace-tile {}: the package has {} tiles", t, report.tiles.size()));
+  check_tiles(report, trace_tiles);
   if (trace_tiles.empty()) trace_tiles = fullest_and_busiest(report);
-  make_parents(files.html.file);
-  for (const ReportFiles::File* f : {&files.html, &files.json, &files.trace}) require_writable(f->file);
+  for (const ReportFiles::File* f : {&files.html, &files.json, &files.trace}) {
+    if (f->file.empty()) continue;
+    make_parents(f->file);
+    require_writable(f->file);
+  }
   auto write = [](ReportFiles::File& f, const std::string& text) {
     write_text(text, f.file);
     f.bytes = text.size();
   };
+  write(files.trace, report::to_trace(report, package, trace_tiles));
+  if (places.folder.empty()) return files;
   const std::string json = report::to_json(report);
-  write(files.trace, report::to_trace(report, trace_tiles));
   write(files.json, json);
   write(files.html, report::to_html(json));
   return files;
 }
 
 std::string report_table(const ReportFiles& f) {
-  return fmt::format(
-      "  report                     {} ({} B; opens offline)\n"
-      "  numbers                    {} ({} B)\n"
-      "  trace                      {} ({} B; for Perfetto or chrome://tracing)\n",
-      f.html.file, f.html.bytes, f.json.file, f.json.bytes, f.trace.file, f.trace.bytes);
+  std::string out;
+  auto line = [&](const char* what, const ReportFiles::File& file, const char* remark) {
+    if (!file.file.empty()) out += fmt::format("  {:<26} {} ({} B{})\n", what, file.file, file.bytes, remark);
+  };
+  line("report", f.html, "; opens offline");
+  line("numbers", f.json, "");
+  line("trace", f.trace, "; for Perfetto or chrome://tracing");
+  return out;
 }
 
 std::string report_files_json(const ReportFiles& f) {
   auto object = [](const ReportFiles::File& x) {
-    return nlohmann::ordered_json{{"file", x.file}, {"bytes", x.bytes}};
+    return x.file.empty() ? nlohmann::ordered_json(nullptr)
+                          : nlohmann::ordered_json{{"file", x.file}, {"bytes", x.bytes}};
   };
   nlohmann::ordered_json j = nlohmann::ordered_json::parse(result_json("", ""));
   j["report"] = {{"html", object(f.html)}, {"json", object(f.json)}, {"trace", object(f.trace)}};

@@ -1,4 +1,5 @@
-// `tilewright report`: report.html, report.json and trace.json of a package in one folder.
+// `tilewright report`: report.html, report.json and trace.json of a package in one folder, or the trace
+// alone.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,14 +11,18 @@ namespace tw::tools {
 
 struct ReportFiles {
   struct File {
-    std::string file;
+    std::string file;  // empty: not written
     std::uint64_t bytes = 0;
   };
   File html, json, trace;
 };
-// `trace_tiles` empty: the fullest tile and the one with most kernel cycles. Creates `folder` where missing.
-// Error{File} for the package, Error{Io} for the folder.
-ReportFiles write_report(const Host& host, const std::string& package_file, const std::string& folder,
+struct ReportPlaces {
+  std::string folder;  // for all files, created where missing; empty: the trace only
+  std::string trace;   // file of the trace; empty: trace.json in `folder`
+};
+// `trace_tiles` empty: the fullest tile and the one with most kernel cycles. Error{File} for the package,
+// Error{Io} for the places, Error{Usage} for tiles.
+ReportFiles write_report(const Host& host, const std::string& package_file, const ReportPlaces& places,
                          std::vector<std::uint32_t> trace_tiles);
 
 std::string report_table(const ReportFiles& files);

@@ -7,6 +7,7 @@ import subprocess
 import unittest
 
 from harness import SMALL, SOURCE, TempDir, result, tilewright
+from trace_rules import check_cycles, check_form
 
 WEB = pathlib.Path(os.environ.get("TW_WEB", "build/release/web"))
 
@@ -54,20 +55,53 @@ class Reports(TempDir):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(len(list(pictures.iterdir())), 20)
 
-    def test_the_trace_takes_the_scheduled_cycles(self):
-        compiled, _ = self.make("--layers", 3)
-        trace = json.loads((self.report / "trace.json").read_text())
-        # Without row setup and the supervisor's own words.
-        scheduled = compiled["cycles"]["scheduled"]
-        self.assertLess(trace["otherData"]["cycles"], scheduled)
-        self.assertGreater(trace["otherData"]["cycles"], 0.75 * scheduled)
-        tilewright("report", self.package, "-o", self.report, "--trace-tile", 5, "--trace-tile", 9, check=0)
-        events = json.loads((self.report / "trace.json").read_text())["traceEvents"]
-        tracks = [e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"]
-        self.assertEqual(tracks, ["phases of the device", "tile 5", "tile 9"])
-        live = [e["args"]["standard"] + e["args"]["interleaved"] for e in events if e["ph"] == "C" and e["name"].endswith("tile 5")]
-        report = json.loads((self.report / "report.json").read_text())["report"]
-        self.assertEqual(max(live), report["tiles"]["peak_bytes"][5])
+    def test_the_trace_takes_the_cycles_of_a_run(self):
+        for model, layers in (("siglip-so400m", 3), ("pe-core-l14-capacity", 2)):
+            compiled = result("compile", model, *SMALL, "--layers", layers, "-o", self.package)["compile"]
+            simulated = result("run", self.package, "--reference", "none", "--calls", 2)["run"]["simulated"]
+            tilewright("report", self.package, "-o", self.report, "--trace-tile", 5, "--trace-tile", 0, check=0)
+            report = json.loads((self.report / "report.json").read_text())["report"]
+            trace = json.loads((self.report / "trace.json").read_text())
+            cycles = simulated["cycles_per_call"]
+            self.assertEqual(compiled["cycles"]["scheduled"], cycles)
+            self.assertEqual(trace["otherData"]["cycles"], cycles)
+            slices, _ = check_form(self, trace)
+            self.assertEqual(len(slices), 3)
+            check_cycles(self, slices, cycles, report["device"]["clock_hz"])
+            tracks = [e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "thread_name"]
+            self.assertEqual(tracks, ["device", "tile 5", "tile 0"])
+            exchange = sum(s[2]["args"]["cycles"] for s in slices[0, 1] if s[2]["cat"] == "exchange")
+            self.assertEqual(exchange, simulated["exchange_cycles"])
+            for track, tile in ((1, 5), (2, 0)):
+                kernels = sum(s[2]["args"]["cycles"] for s in slices[0, track] if s[2]["cat"] == "kernel")
+                self.assertEqual(kernels, report["tiles"]["kernel_cycles"][tile])
+                live = [sum(e["args"].values()) for e in trace["traceEvents"]
+                        if e["ph"] == "C" and e["name"] == f"live bytes of tile {tile}"]
+                self.assertEqual(max(live), report["tiles"]["peak_bytes"][tile])
+
+    def test_all_tiles_are_as_busy_as_in_a_run(self):
+        self.make("--layers", 2)
+        simulated = result("run", self.package, "--reference", "none")["run"]["simulated"]
+        busy, tiles = 0, 1472
+        for first in range(0, tiles, 32):
+            chosen = [o for t in range(first, first + 32) for o in ("--trace-tile", t)]
+            tilewright("report", self.package, "--trace", self.folder / "t.json", *chosen, check=0)
+            for e in json.loads((self.folder / "t.json").read_text())["traceEvents"]:
+                if e["ph"] == "X" and e["tid"] > 0 and e["cat"] in ("kernel", "supervisor", "row setup"):
+                    busy += e["args"]["cycles"]
+        self.assertEqual(busy // tiles, simulated["compute_cycles"])
+
+    def test_the_trace_alone(self):
+        self.make()
+        trace = self.folder / "made/for/it.json"
+        written = result("report", self.package, "--trace", trace)["report"]
+        self.assertEqual(trace.read_bytes(), (self.report / "trace.json").read_bytes())
+        self.assertEqual((written["html"], written["json"]), (None, None))
+        self.assertEqual(written["trace"], {"file": str(trace), "bytes": trace.stat().st_size})
+        other = self.folder / "other"
+        tilewright("report", self.package, "-o", other, "--trace", trace, check=0)
+        self.assertEqual(sorted(p.name for p in other.iterdir()), ["report.html", "report.json"])
+        tilewright("report", self.package, "--trace", trace, *["--trace-tile", 1] * 33, check=2)
 
     def test_files_are_named_and_deterministic(self):
         self.make()

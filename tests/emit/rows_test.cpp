@@ -114,16 +114,5 @@ TEST(RowTable, OtherStridesOnOneTileArePatched) {
   EXPECT_EQ(rows.uses[0].step_count, 2U);
 }
 
-// decisions.md 11.
-TEST(RowTable, PatchCycles) {
-  EXPECT_EQ(patch_cycles(0), 0U);
-  EXPECT_EQ(patch_cycles(1), 133U);
-  EXPECT_EQ(patch_cycles(23), 815U);
-  EXPECT_EQ(patch_cycles(24), 450U);
-  EXPECT_EQ(patch_cycles(78), 936U);
-  EXPECT_EQ(patch_cycles(1024), 9468U);
-  EXPECT_EQ(repeat_patch_cycles(10), 540U);
-}
-
 }  // namespace
 }  // namespace tw::emit

@@ -31,6 +31,10 @@ class Words {
   }
   void phase(std::uint32_t row) { add({isa::sync(3), isa::call(isa::kM10Return, row)}); }
   void idle_phase(std::uint32_t row) { add({isa::sans(0), isa::sync(1), isa::call(isa::kM10Return, row)}); }
+  void count_down() {
+    add({isa::ld32(0, isa::kM11Stack, isa::kM15Zero, 0), isa::add(0, 0, -1),
+         isa::st32(0, isa::kM11Stack, isa::kM15Zero, 0)});
+  }
   void loop_to(std::uint32_t begin) { add({isa::brz(0, here() + 12), isa::setzi(0, begin), isa::br(0)}); }
   std::vector<std::uint32_t> words;
 };
@@ -64,10 +68,11 @@ inline std::vector<std::uint8_t> program(bool second_tile) {
   w.fill(48);
   w.phase(second_tile ? short_row : long_row);
   w.fill(144);
+  w.count_down();
   w.loop_to(repeat);
   second_tile ? w.phase(short_row) : w.idle_phase(idle);
   w.fill(4800);
-  w.loop_to(calls);
+  w.loop_to(calls);  // not taken: the count of the Repeat is zero
   w.add({isa::setzi(0, kCode), isa::br(0)});
   return bytes_of(w.words);
 }

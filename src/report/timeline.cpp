@@ -1,0 +1,94 @@
+#include "report/timeline.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "base/error.h"
+#include "base/parallel.h"
+
+namespace tw::report {
+namespace {
+
+constexpr std::size_t kMaxMeetings = 1U << 18;
+
+// Of equally late tiles the lowest.
+void later(Meeting& a, const Meeting& b) {
+  if (std::pair(b.cycles, a.latest_tile) > std::pair(a.cycles, b.latest_tile)) a = b;
+}
+
+}  // namespace
+
+std::vector<Meeting> expected_meetings(const std::vector<package::Step>& steps, const std::string& file) {
+  std::vector<Meeting> out;
+  std::uint32_t phase = 0, iterations = 1;
+  std::size_t body = 0;  // first meeting of the open Repeat
+  for (const package::Step& s : steps) {
+    if (s.kind == package::StepKind::RepeatBegin) {
+      iterations = std::max(s.count, 1U);
+      body = out.size();
+    } else if (s.kind == package::StepKind::Exchange) {
+      out.push_back({phase++});
+    } else if (s.kind == package::StepKind::Checkpoint) {
+      out.push_back({Meeting::kCheckpoint});
+    } else if (s.kind == package::StepKind::RepeatEnd) {
+      const std::vector<Meeting> once(out.begin() + static_cast<std::ptrdiff_t>(body), out.end());
+      if (once.size() * std::uint64_t{iterations} > kMaxMeetings)
+        throw Error(ErrorKind::File,
+                    fmt::format("{}: a Repeat of {} iterations is too long to follow", file, iterations));
+      for (; iterations > 1; --iterations) out.insert(out.end(), once.begin(), once.end());
+    }
+  }
+  out.push_back({Meeting::kEnd});
+  return out;
+}
+
+TileWalk walk_of_call(const package::DeviceImage& image, std::uint32_t tile, std::uint32_t program,
+                      const std::string& file) {
+  TileWalk walk(image, tile, program);
+  const std::size_t batches = image.initialize.size() + image.inputs.size();
+  for (std::size_t b = 0; b < batches; ++b)
+    if (walk.next().barrier != Barrier::Host)
+      throw Error(ErrorKind::File,
+                  fmt::format("{}: the program of tile {} does not come to host batch {}", file, tile, b));
+  return walk;
+}
+
+Stretch next_meeting(TileWalk& walk, const Meeting& expected, std::uint32_t tile, const std::string& file,
+                     std::vector<Work>* work) {
+  const Stretch s = walk.next(work);
+  const bool good = expected.phase == Meeting::kEnd ? s.barrier == Barrier::Host || s.barrier == Barrier::End
+                    : expected.phase == Meeting::kCheckpoint ? s.barrier == Barrier::Other
+                                                             : s.barrier == Barrier::Exchange;
+  if (!good)
+    throw Error(ErrorKind::File,
+                fmt::format("{}: the program of tile {} does not run the phases that the side section names",
+                            file, tile));
+  return s;
+}
+
+void follow_call(const package::DeviceImage& image, std::uint32_t program, unsigned threads, Report& report) {
+  report.meetings = expected_meetings(report.steps, report.file);
+  const std::vector<Meeting> expected = report.meetings;
+  std::mutex mutex;
+  parallel_for(image.tiles.size(), 8, threads, [&](std::size_t begin, std::size_t end) {
+    std::vector<Meeting> latest = expected;
+    for (std::size_t t = begin; t < end; ++t) {
+      const auto tile = static_cast<std::uint32_t>(t);
+      TileWalk walk = walk_of_call(image, tile, program, report.file);
+      for (Meeting& m : latest) later(m, {m.phase, next_meeting(walk, m, tile, report.file).cycles, tile});
+    }
+    const std::lock_guard lock(mutex);
+    for (std::size_t m = 0; m < latest.size(); ++m) later(report.meetings[m], latest[m]);
+  });
+  report.cycles = 0;
+  for (const Meeting& meeting : report.meetings) {
+    report.cycles += meeting.cycles;
+    if (meeting.phase < report.phases.size())
+      report.cycles += std::uint64_t{report.phases[meeting.phase].horizon} + report.device.phase_constant;
+  }
+}
+
+}  // namespace tw::report

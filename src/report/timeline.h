@@ -1,0 +1,27 @@
+// When one call of a package does what: all tiles meet at every barrier (decisions.md 11-13, as the
+// simulator).
+#pragma once
+#include <vector>
+
+#include "package/package.h"
+#include "report/report.h"
+#include "report/walk.h"
+
+namespace tw::report {
+
+// The barriers of a call in order, from the steps of the side section; `cycles` and `latest_tile` still zero.
+// Error{File} when a Repeat is too long to follow.
+std::vector<Meeting> expected_meetings(const std::vector<package::Step>& steps, const std::string& file);
+
+// A walk at the start of the cycles of a call: behind the host batches that upload weights and inputs.
+// Error{File} when the program does not come there.
+TileWalk walk_of_call(const package::DeviceImage& image, std::uint32_t tile, std::uint32_t program,
+                      const std::string& file);
+// To the next barrier, which must be `expected`; else Error{File}.
+Stretch next_meeting(TileWalk& walk, const Meeting& expected, std::uint32_t tile, const std::string& file,
+                     std::vector<Work>* work = nullptr);
+
+// Fills `meetings` and `cycles`; the phases' horizons are known.
+void follow_call(const package::DeviceImage& image, std::uint32_t program, unsigned threads, Report& report);
+
+}  // namespace tw::report
