@@ -22,7 +22,7 @@ ALLOWED = {
     "ref": "base numeric tensor graph",
     "model": "base numeric tensor graph",
     "import": "base numeric tensor",
-    "report": "base target kernel package",
+    "report": "base target exchange kernel package",
     "inspect": "base target place exchange package",
     "tools": "*",
 }

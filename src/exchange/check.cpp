@@ -192,6 +192,9 @@ std::vector<Reading> read_all(const Rows& rows, std::uint32_t iteration, Faults&
     }
     Reading& r = readings[row.tile.value] = read_row(words);
     for (const std::string& f : r.faults) faults.push_back(fmt::format("tile {}: {}", row.tile.value, f));
+    if (r.faults.empty() && r.words != words.size())
+      faults.push_back(
+          fmt::format("tile {}: {} words behind the return", row.tile.value, words.size() - r.words));
     if (r.events != row.horizon) {
       faults.push_back(
           fmt::format("tile {}: row lasts {} events, horizon {}", row.tile.value, r.events, row.horizon));

@@ -9,7 +9,7 @@ namespace {
 
 class Reader {
  public:
-  explicit Reader(const std::vector<std::uint32_t>& words) : words_(words) {}
+  explicit Reader(std::span<const std::uint32_t> words) : words_(words) {}
 
   Reading run() {
     std::size_t i = 0;
@@ -27,7 +27,7 @@ class Reader {
       returned = execute(i, *instr);
       if (instr->op == isa::Op::SendPicP) ++i;
     }
-    if (out_.faults.empty() && i != words_.size()) fault(i, "words behind the return");
+    out_.words = static_cast<std::uint32_t>(i);
     return std::move(out_);
   }
 
@@ -46,6 +46,7 @@ class Reader {
         break;
       case isa::Op::Send:
         open(i, in.address, in.control);
+        opened_ = true;
         items(begin, in.n);
         break;
       case isa::Op::SendOff:
@@ -86,8 +87,15 @@ class Reader {
     control_ = control;
     streaming_ = true;
   }
+  // Continues the message before where it ends here: a sendpicp names its stream anew.
   void items(std::uint32_t event, std::uint32_t n) {
-    out_.sends.push_back({event, n, address_, control_});
+    SendRun* last = opened_ || out_.sends.empty() ? nullptr : &out_.sends.back();
+    if (last && last->event + last->words == event && last->address + last->words == address_ &&
+        last->control == control_)
+      last->words += n;
+    else
+      out_.sends.push_back({event, n, address_, control_});
+    opened_ = false;
     address_ += n;
   }
   void select(std::size_t i, std::uint32_t cycle, std::uint32_t selector, std::uint32_t value) {
@@ -106,14 +114,15 @@ class Reader {
     out_.faults.push_back(fmt::format("word {}: {}", word, what));
   }
 
-  const std::vector<std::uint32_t>& words_;
+  std::span<const std::uint32_t> words_;
   Reading out_;
   std::uint32_t address_ = 0, control_ = 0;
   bool streaming_ = false;
+  bool opened_ = false;  // by the instruction being read
 };
 
 }  // namespace
 
-Reading read_row(const std::vector<std::uint32_t>& words) { return Reader(words).run(); }
+Reading read_row(std::span<const std::uint32_t> words) { return Reader(words).run(); }
 
 }  // namespace tw::exchange

@@ -5,10 +5,9 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "base/parallel.h"
-#include "report/control.h"
 #include "report/memory.h"
 #include "report/report.h"
+#include "report/row.h"
 #include "report/timeline.h"
 #include "target/topology.h"
 
@@ -90,13 +89,6 @@ void memory_figures(Report& out) {
   }
 }
 
-std::vector<std::uint32_t> repeats_of(const std::vector<package::Step>& steps) {
-  std::vector<std::uint32_t> out;
-  for (const package::Step& s : steps)
-    if (s.kind == package::StepKind::RepeatBegin) out.push_back(s.count);
-  return out;
-}
-
 void name_phases(Report& out) {
   std::uint32_t iterations = 1;
   for (std::uint32_t s = 0; s < out.steps.size(); ++s) {
@@ -110,51 +102,61 @@ void name_phases(Report& out) {
   }
 }
 
-void add_tile(Report& out, std::uint32_t t, const TileControl& control) {
+// What is wrong with a row; empty: nothing.
+std::string fault_of(const Row& row, std::size_t tiles) {
+  for (const Window& w : row.windows)
+    if (w.source >= tiles) return fmt::format("the mux turns to {:#x}, which is no tile", w.source);
+  return row.fault;
+}
+
+void add_row(Phase& phase, Tile& tile, std::uint32_t t, const Row& row) {
+  phase.tiles += row.active() ? 1 : 0;
+  phase.messages += row.messages;
+  phase.windows += row.windows.size();
+  phase.words += row.sent;
+  if (row.events > phase.horizon) phase.horizon = row.events, phase.horizon_tile = t;
+  const std::uint64_t bound = std::max(row.sent, row.received);
+  if (bound > phase.bound) phase.bound = bound, phase.bound_tile = t;
+  if (row.active()) phase.row_bytes_max = std::max(phase.row_bytes_max, row.bytes);
+  tile.messages += row.messages;
+  tile.windows += row.windows.size();
+  tile.words += row.sent;
+  tile.row_cycles += std::uint64_t{row.events} * phase.iterations;
+}
+
+void add_tile(Report& out, std::uint32_t t, const TileCall& call) {
   Tile& tile = out.tiles[t];
   for (std::size_t p = 0; p < out.phases.size(); ++p) {
     Phase& phase = out.phases[p];
-    const Row& row = control.rows[p];
-    const bool active = row.messages + row.windows > 0;
-    phase.tiles += active ? 1 : 0;
-    phase.messages += row.messages;
-    phase.windows += row.windows;
-    phase.words += row.words;
-    if (row.events > phase.horizon) phase.horizon = row.events, phase.horizon_tile = t;
-    phase.row_bytes_max = std::max(phase.row_bytes_max, active ? row.bytes : 0);
-    const std::uint64_t cycles = control.kernels[p].first + (phase.iterations - 1) * control.kernels[p].later;
+    const Row& row = call.rows[p];
+    if (const std::string fault = fault_of(row, out.tiles.size()); !fault.empty())
+      throw Error(ErrorKind::File,
+                  fmt::format("{}: exchange row of phase {} on tile {}: {}", out.file, p, t, fault));
+    add_row(phase, tile, t, row);
+    const std::uint64_t cycles = call.kernel_cycles[p];
     if (cycles > phase.kernel_cycles_max) phase.kernel_cycles_max = cycles, phase.kernel_tile = t;
     phase.kernel_cycles_mean += static_cast<double>(cycles);
-    tile.messages += row.messages;
-    tile.windows += row.windows;
-    tile.words += row.words;
-    tile.row_cycles += std::uint64_t{row.events} * phase.iterations;
     tile.kernel_cycles += cycles;
   }
-  tile.kernel_cycles += control.kernels.back().first;
-  out.kernel_cycles_after = std::max(out.kernel_cycles_after, control.kernels.back().first);
+  tile.kernel_cycles += call.kernel_cycles.back();
+  out.kernel_cycles_after = std::max(out.kernel_cycles_after, call.kernel_cycles.back());
 }
 
-void control_figures(const package::Package& p, std::uint32_t program, unsigned threads, Report& out) {
+void call_figures(const package::Package& p, std::uint32_t program, unsigned threads, Report& out) {
   name_phases(out);
-  const std::vector<std::uint32_t> repeats = repeats_of(out.steps);
-  std::vector<TileControl> control(out.tiles.size());
-  parallel_for(control.size(), 8, threads, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t t = begin; t < end; ++t)
-      control[t] = read_control(p.image, static_cast<std::uint32_t>(t), program, repeats);
-  });
-  for (std::uint32_t t = 0; t < control.size(); ++t) {
-    if (control[t].rows.size() != out.phases.size())
-      throw Error(ErrorKind::File,
-                  fmt::format("{}: tile {} runs {} exchange phases, the side section names {}", out.file, t,
-                              control[t].rows.size(), out.phases.size()));
-    add_tile(out, t, control[t]);
-    out.kernels.push_back(std::move(control[t].kernels));
+  std::vector<TileCall> calls = follow_call(p.image, program, threads, out);
+  for (std::uint32_t t = 0; t < calls.size(); ++t) {
+    add_tile(out, t, calls[t]);
+    for (std::size_t i = 0; i < out.phases.size(); ++i)
+      name_tensors(calls[t].rows[i], out.lists[out.tiles[t].list], out.phases[i].step);
+    out.rows.push_back(std::move(calls[t].rows));
   }
   for (Phase& phase : out.phases) {
     phase.exchange_cycles = (std::uint64_t{phase.horizon} + out.device.phase_constant) * phase.iterations;
     phase.kernel_cycles_mean /= static_cast<double>(out.tiles.size());
+    out.cycles += phase.exchange_cycles;
   }
+  for (const Meeting& m : out.meetings) out.cycles += m.cycles;
 }
 
 }  // namespace
@@ -179,8 +181,7 @@ Report build(const Device& device, const package::Package& package, const std::s
   }
   collect_buffers(package, out);
   memory_figures(out);
-  control_figures(package, program.address, threads, out);
-  follow_call(package.image, program.address, threads, out);
+  call_figures(package, program.address, threads, out);
   return out;
 }
 

@@ -3,9 +3,12 @@
 
 #include <functional>
 #include <map>
+#include <span>
+#include <utility>
 
 #include "base/version.h"
 #include "report/report.h"
+#include "target/topology.h"
 
 namespace tw::report {
 namespace {
@@ -53,6 +56,8 @@ json phases_json(const std::vector<Phase>& p) {
           {"iterations", column(p, &Phase::iterations)},
           {"horizon", column(p, &Phase::horizon)},
           {"horizon_tile", column(p, &Phase::horizon_tile)},
+          {"bound", column(p, &Phase::bound)},
+          {"bound_tile", column(p, &Phase::bound_tile)},
           {"tiles", column(p, &Phase::tiles)},
           {"row_bytes_max", column(p, &Phase::row_bytes_max)},
           {"messages", column(p, &Phase::messages)},
@@ -62,6 +67,93 @@ json phases_json(const std::vector<Phase>& p) {
           {"kernel_cycles_max", column(p, &Phase::kernel_cycles_max)},
           {"kernel_cycles_mean", column(p, &Phase::kernel_cycles_mean)},
           {"kernel_tile", column(p, &Phase::kernel_tile)}};
+}
+
+// Lists of numbers, each stored once.
+class Lists {
+ public:
+  std::size_t add(std::vector<std::int64_t> list) {
+    const auto [it, fresh] = index_.try_emplace(std::move(list), index_.size());
+    if (fresh) all_.push_back(&it->first);
+    return it->second;
+  }
+  json dump() const {
+    return column(all_, [](const std::vector<std::int64_t>* list) { return json(*list); });
+  }
+
+ private:
+  std::map<std::vector<std::int64_t>, std::size_t> index_;
+  std::vector<const std::vector<std::int64_t>*> all_;
+};
+
+// What the tiles of each phase send and hear; windows as columns, equal columns once.
+class ExchangeJson {
+ public:
+  explicit ExchangeJson(const Report& r) {
+    for (std::size_t p = 0; p < r.phases.size(); ++p) phases_.push_back(phase(r, p));
+  }
+  json dump() const {
+    return {{"gaps", gaps_.dump()},
+            {"words", words_.dump()},
+            {"sources", sources_.dump()},
+            {"tensors", tensors_.dump()},
+            {"phases", phases_}};
+  }
+
+ private:
+  json phase(const Report& r, std::size_t p) {
+    std::vector<std::uint32_t> tiles;
+    for (std::uint32_t t = 0; t < r.rows.size(); ++t)
+      if (r.rows[t][p].active()) tiles.push_back(t);
+    auto of = [&](auto value) {
+      return column(tiles, [&](std::uint32_t t) { return std::invoke(value, r.rows[t][p]); });
+    };
+    json out = {{"tile", tiles},
+                {"events", of(&Row::events)},
+                {"bytes", of(&Row::bytes)},
+                {"messages", of(&Row::messages)},
+                {"sent", of(&Row::sent)},
+                {"gaps", json::array()},
+                {"words", json::array()},
+                {"sources", json::array()},
+                {"tensors", json::array()}};
+    for (const std::uint32_t t : tiles) add_windows(r.rows[t][p].windows, out);
+    return out;
+  }
+
+  void add_windows(const std::vector<Window>& windows, json& out) {
+    std::vector<std::int64_t> gaps, words, sources, tensors;
+    std::int64_t end = 0, before = -2;
+    for (std::size_t i = 0; i < windows.size(); ++i) {
+      const Window& w = windows[i];
+      gaps.push_back(w.begin - std::exchange(end, std::int64_t{w.begin} + w.words));
+      words.push_back(w.words);
+      sources.push_back(w.source);
+      const std::int64_t tensor = w.tensor == Window::kNoTensor ? -1 : std::int64_t{w.tensor};
+      if (tensor == std::exchange(before, tensor)) continue;
+      tensors.insert(tensors.end(), {static_cast<std::int64_t>(i), tensor});
+    }
+    out["gaps"].push_back(gaps_.add(std::move(gaps)));
+    out["words"].push_back(words_.add(std::move(words)));
+    out["sources"].push_back(sources_.add(std::move(sources)));
+    out["tensors"].push_back(tensors_.add(std::move(tensors)));
+  }
+
+  Lists gaps_, words_, sources_, tensors_;
+  json phases_ = json::array();
+};
+
+// Parts of a message's time from sender to receiver, per physical tile (target/topology.h).
+json fabric_json(std::size_t tiles) {
+  const std::span<const topology::FabricTile> fabric(topology::kFabric.data(),
+                                                     std::min(tiles, topology::kFabric.size()));
+  using F = topology::FabricTile;
+  return {{"half", column(fabric, &F::half)},
+          {"send_time_0", column(fabric, [](const F& f) { return f.send_time[0]; })},
+          {"send_time_1", column(fabric, [](const F& f) { return f.send_time[1]; })},
+          {"receive_time", column(fabric, &F::receive_time)},
+          {"send_route", column(fabric, &F::send_route)},
+          {"receive_route", column(fabric, &F::receive_route)}};
 }
 
 const char* kind_name(package::StepKind kind) {
@@ -126,6 +218,8 @@ std::string to_json(const Report& r) {
                     {"standard_bytes", column(r.fullest, &Fullest::standard)},
                     {"interleaved_bytes", column(r.fullest, &Fullest::interleaved)}};
   out["phases"] = phases_json(r.phases);
+  out["exchange"] = ExchangeJson(r).dump();
+  out["fabric"] = fabric_json(r.tiles.size());
   out["kernel_cycles_after"] = r.kernel_cycles_after;
   out["areas"] = {{"name", column(r.areas, &Area::name)},
                   {"kind", column(r.areas, &Area::kind)},

@@ -45,18 +45,33 @@ struct Phase {                             // static exchange phase
   std::uint32_t horizon = 0;               // the longest row
   std::uint32_t horizon_tile = 0, tiles = 0, row_bytes_max = 0;
   std::uint64_t messages = 0, windows = 0, words = 0;  // of one iteration, over all tiles
-  std::uint64_t exchange_cycles = 0;                   // (horizon + phase constant) * iterations
+  std::uint64_t bound = 0;  // most words that one tile sends or receives: no row set is shorter
+  std::uint32_t bound_tile = 0;
+  std::uint64_t exchange_cycles = 0;  // (horizon + phase constant) * iterations
   std::uint64_t kernel_cycles_max =
       0;                          // of the busiest tile between the phase before and this one, all iterations
   double kernel_cycles_mean = 0;  // over all tiles
   std::uint32_t kernel_tile = 0;
 };
 
-// Kernel cycles of one tile between a phase and the one before: in the first iteration of the phase's Repeat,
-// and in every other. What follows the last phase of a body comes before its first one, but in the last
-// iteration.
-struct KernelCycles {
-  std::uint64_t first = 0, later = 0;
+// A turn of a tile's mux to a sender: `words` words arrive there at the tile's own events from `begin` on,
+// one an event (a package whose sender is silent meanwhile does not run).
+struct Window {
+  std::uint32_t begin = 0, words = 0, source = 0;  // source: physical tile
+  std::uint32_t address = 0;                       // byte address that the first word goes to; 0: none set
+  std::uint32_t tensor = kNoTensor;                // that stands there; into Report::tensors
+  static constexpr std::uint32_t kNoTensor = UINT32_MAX;
+};
+
+// Exchange row of one tile in one phase; in a Repeat as in its first iteration, later ones read other
+// addresses.
+struct Row {
+  std::uint32_t bytes = 0, events = 0;   // events: cycles from the first instruction to the return
+  std::uint32_t messages = 0;            // streams sent
+  std::uint64_t sent = 0, received = 0;  // words
+  std::vector<Window> windows;           // ascending
+  std::string fault;                     // of the words; empty: none
+  bool active() const { return messages > 0 || !windows.empty(); }
 };
 
 // One barrier of a call as it runs, Repeats in all iterations.
@@ -86,8 +101,8 @@ struct Report {
   std::vector<Area> areas;
   std::vector<Meeting> meetings;  // of one call, in order; the last is its end
   std::uint64_t cycles = 0;  // of one call: all meetings, each phase with its horizon and the phase constant
-  std::uint64_t kernel_cycles_after = 0;           // busiest tile behind the last phase
-  std::vector<std::vector<KernelCycles>> kernels;  // per tile: one for each phase, then behind the last
+  std::uint64_t kernel_cycles_after = 0;  // busiest tile behind the last phase
+  std::vector<std::vector<Row>> rows;     // per tile and phase
 };
 
 // Error{File} when the side section lacks what the report shows.

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "report/row.h"
 
 namespace tw::report {
 namespace {
@@ -69,26 +70,33 @@ Stretch next_meeting(TileWalk& walk, const Meeting& expected, std::uint32_t tile
   return s;
 }
 
-void follow_call(const package::DeviceImage& image, std::uint32_t program, unsigned threads, Report& report) {
+std::vector<TileCall> follow_call(const package::DeviceImage& image, std::uint32_t program, unsigned threads,
+                                  Report& report) {
   report.meetings = expected_meetings(report.steps, report.file);
   const std::vector<Meeting> expected = report.meetings;
+  std::vector<TileCall> calls(image.tiles.size());
   std::mutex mutex;
   parallel_for(image.tiles.size(), 8, threads, [&](std::size_t begin, std::size_t end) {
     std::vector<Meeting> latest = expected;
     for (std::size_t t = begin; t < end; ++t) {
       const auto tile = static_cast<std::uint32_t>(t);
       TileWalk walk = walk_of_call(image, tile, program, report.file);
-      for (Meeting& m : latest) later(m, {m.phase, next_meeting(walk, m, tile, report.file).cycles, tile});
+      calls[t].kernel_cycles.assign(report.phases.size() + 1, 0);
+      std::uint64_t kernels = 0;  // since the phase before
+      for (Meeting& m : latest) {
+        const Stretch s = next_meeting(walk, m, tile, report.file);
+        later(m, {m.phase, s.cycles, tile});
+        kernels += s.kernel_cycles;
+        if (m.phase == Meeting::kCheckpoint) continue;
+        calls[t].kernel_cycles[std::min<std::size_t>(m.phase, report.phases.size())] +=
+            std::exchange(kernels, 0);
+        if (m.phase == calls[t].rows.size()) calls[t].rows.push_back(read_row(walk.memory(), s.row, tile));
+      }
     }
     const std::lock_guard lock(mutex);
     for (std::size_t m = 0; m < latest.size(); ++m) later(report.meetings[m], latest[m]);
   });
-  report.cycles = 0;
-  for (const Meeting& meeting : report.meetings) {
-    report.cycles += meeting.cycles;
-    if (meeting.phase < report.phases.size())
-      report.cycles += std::uint64_t{report.phases[meeting.phase].horizon} + report.device.phase_constant;
-  }
+  return calls;
 }
 
 }  // namespace tw::report

@@ -21,7 +21,12 @@ TileWalk walk_of_call(const package::DeviceImage& image, std::uint32_t tile, std
 Stretch next_meeting(TileWalk& walk, const Meeting& expected, std::uint32_t tile, const std::string& file,
                      std::vector<Work>* work = nullptr);
 
-// Fills `meetings` and `cycles`; the phases' horizons are known.
-void follow_call(const package::DeviceImage& image, std::uint32_t program, unsigned threads, Report& report);
+struct TileCall {                            // of one tile
+  std::vector<Row> rows;                     // of each static phase, when it runs first
+  std::vector<std::uint64_t> kernel_cycles;  // before each phase, all its runs; then behind the last
+};
+// Follows every tile through one call. Fills `meetings` but their phases' own cycles.
+std::vector<TileCall> follow_call(const package::DeviceImage& image, std::uint32_t program, unsigned threads,
+                                  Report& report);
 
 }  // namespace tw::report

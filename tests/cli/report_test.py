@@ -9,6 +9,20 @@ import unittest
 from harness import SMALL, SOURCE, TempDir, result, tilewright
 from trace_rules import check_cycles, check_form
 
+def travel(sender, receiver):
+    """hardware.md 2.2: cycles from a word's send to the receiver's mux, less one."""
+    def fields(p):
+        return p >> 6, (p >> 2) & 15, (p >> 1) & 1, p & 1
+    def fold(c):
+        return c if c < 8 else 15 - c
+    rs, cs, _, es = fields(sender)
+    rd, cd, hd, ed = fields(receiver)
+    k = (2 if cd >> 3 == ed else 4) if hd else (1 if cd >> 3 == ed else 5)
+    route = 6 * (fold(cd) - fold(cs) - ((cs >> 3) ^ es)) + k
+    turn = (cs & 7) + 1 if cs >> 3 == cd >> 3 else 16 - (cs & 7)
+    return (cs & 8) - cd + 4 * (fold(cs) - fold(cd)) + turn + 2 * (rs - rd) + abs(route) - 31
+
+
 WEB = pathlib.Path(os.environ.get("TW_WEB", "build/release/web"))
 
 
@@ -45,6 +59,42 @@ class Reports(TempDir):
         self.assertLess(kernels, simulated["compute_cycles"])  # which has the supervisor's words and patches, too
         self.assertGreater(kernels, 0.5 * simulated["compute_cycles"])
 
+    # Whatever a tile sends is heard by somebody at the right cycle, and nothing else is heard.
+    def test_windows_and_sends_of_a_phase_agree(self):
+        compiled, written = self.make("--layers", 2)
+        report, exchange = written["report"], written["report"]["exchange"]
+        phases, fabric = report["phases"], report["fabric"]
+        for phase, rows in enumerate(exchange["phases"]):
+            events, sent_at = dict(zip(rows["tile"], rows["events"])), {}
+            received, windows = {}, 0
+            for i, tile in enumerate(rows["tile"]):
+                columns = [exchange[key][rows[key][i]] for key in ("gaps", "words", "sources")]
+                buffers, at = report["lists"][report["tiles"]["list"][tile]], 0
+                alive = {t for t, a, b in zip(buffers["tensor"], buffers["first"], buffers["last"]) if a <= phases["step"][phase] <= b}
+                self.assertLessEqual(set(exchange["tensors"][rows["tensors"][i]][1::2]), alive)
+                for gap, words, source in zip(*columns):
+                    begin = at + gap
+                    at = begin + words
+                    first = begin - 1 - travel(source, tile)
+                    sent_at.setdefault(source, set()).update(range(first, first + words))
+                received[tile] = sum(columns[1])
+                windows += len(columns[0])
+                self.assertLessEqual(at, rows["events"][i])
+            self.assertEqual({t: len(cycles) for t, cycles in sent_at.items()},
+                             {t: n for t, n in zip(rows["tile"], rows["sent"]) if n > 0}, f"phase {phase}")
+            for tile, cycles in sent_at.items():
+                self.assertTrue(0 <= min(cycles) and max(cycles) < events[tile])
+            self.assertEqual(windows, phases["windows"][phase])
+            self.assertEqual(sum(rows["messages"]), phases["messages"][phase])
+            self.assertEqual(max(rows["events"]), phases["horizon"][phase])
+            self.assertEqual(max(rows["bytes"]), phases["row_bytes_max"][phase])
+            self.assertEqual(max(max(a, received[t]) for t, a in zip(rows["tile"], rows["sent"])), phases["bound"][phase])
+        self.assertAlmostEqual(sum(phases["horizon"]) / sum(phases["bound"]), compiled["exchange"]["horizon_over_bound_mean"], places=9)
+        for sender, receiver in ((0, 1), (53, 0), (1471, 704), (260, 32)):
+            half = fabric["half"][receiver]
+            self.assertEqual(fabric[f"send_time_{half}"][sender] + fabric["receive_time"][receiver] +
+                             abs(fabric["receive_route"][receiver] - fabric["send_route"][sender]), travel(sender, receiver))
+
     def test_the_page_shows_the_numbers_of_the_json(self):
         self.make("--layers", 2)
         pictures = WEB / "screenshots"
@@ -53,7 +103,7 @@ class Reports(TempDir):
         done = subprocess.run(["node", SOURCE / "tests/web/report.mjs", WEB, self.report, pictures], capture_output=True,
                               text=True, timeout=600)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(len(list(pictures.iterdir())), 20)
+        self.assertEqual(len(list(pictures.iterdir())), 24)
 
     def test_the_trace_takes_the_cycles_of_a_run(self):
         for model, layers in (("siglip-so400m", 3), ("pe-core-l14-capacity", 2)):

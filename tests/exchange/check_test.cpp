@@ -111,11 +111,13 @@ TEST(Hazards, ReadAfterWriteIsComparedInOrder) {
 }
 
 TEST(Reading, RefusesWhatDoesNotBelongInARow) {
-  EXPECT_FALSE(read_row({0x40a00016, 0x784c0001}).faults.empty());              // no return
-  EXPECT_FALSE(read_row({0x40a00016, 0x19800001, 0x43a00000}).faults.empty());  // setzi
-  EXPECT_FALSE(read_row({0x70000002, 0x43a00000}).faults.empty());              // sendoff without a stream
-  EXPECT_FALSE(read_row({0x40a00016, 0xf6600000, 0x03014048, 0x43a00000}).faults.empty());  // misaligned pair
-  EXPECT_TRUE(read_row({0x40a00016, 0x784c0001, 0x43a00000}).faults.empty());
+  using Words = std::vector<std::uint32_t>;
+  EXPECT_FALSE(read_row(Words{0x40a00016, 0x784c0001}).faults.empty());              // no return
+  EXPECT_FALSE(read_row(Words{0x40a00016, 0x19800001, 0x43a00000}).faults.empty());  // setzi
+  EXPECT_FALSE(read_row(Words{0x70000002, 0x43a00000}).faults.empty());  // sendoff without a stream
+  EXPECT_FALSE(
+      read_row(Words{0x40a00016, 0xf6600000, 0x03014048, 0x43a00000}).faults.empty());  // misaligned pair
+  EXPECT_TRUE(read_row(Words{0x40a00016, 0x784c0001, 0x43a00000}).faults.empty());
 }
 
 }  // namespace

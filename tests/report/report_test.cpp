@@ -114,6 +114,32 @@ TEST(Report, TheJsonHoldsTheSameNumbers) {
   EXPECT_EQ(report["tensors"][list["tensor"][2].get<int>()], "weights");
 }
 
+// Both tiles hear tile 1 for three cycles in the short row; the long row sends 30 words.
+TEST(Report, TheExchangeOfAPhaseIsInTheJson) {
+  const Report r = made();
+  EXPECT_EQ(r.phases[0].bound, 4U);
+  EXPECT_EQ(r.phases[1].bound, 30U);
+  EXPECT_EQ(r.phases[1].bound_tile, 0U);
+  const json x = json::parse(to_json(r))["report"]["exchange"];
+  const json& phase = x["phases"][1];
+  EXPECT_EQ(phase["tile"], json({0, 1}));
+  EXPECT_EQ(phase["events"], json({40, 14}));
+  EXPECT_EQ(phase["messages"], json({2, 1}));
+  EXPECT_EQ(phase["sent"], json({30, 4}));
+  EXPECT_EQ(x["gaps"][phase["gaps"][0].get<int>()], json::array());
+  EXPECT_EQ(x["gaps"][phase["gaps"][1].get<int>()], json({11}));
+  EXPECT_EQ(x["words"][phase["words"][1].get<int>()], json({3}));
+  EXPECT_EQ(x["sources"][phase["sources"][1].get<int>()], json({1}));
+  EXPECT_EQ(x["tensors"][phase["tensors"][1].get<int>()], json({0, -1}));  // no pointer was set
+  EXPECT_EQ(x["phases"][2]["tile"], json({1}));
+}
+
+TEST(Report, ARowThatHearsNoTileIsRefused) {
+  package::Package p = sample();
+  p.image.blobs[3][16] ^= 0x20;  // the source
+  EXPECT_THROW(made(p), Error);
+}
+
 TEST(Report, ThePageCannotBeClosedByAName) {
   package::Package p = sample();
   p.side.tensors[1].tensor = "</script><script>alert(1)</script>";

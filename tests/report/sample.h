@@ -22,7 +22,7 @@ inline std::vector<std::uint8_t> bytes_of(const std::vector<std::uint32_t>& word
   return out;
 }
 
-class Words {
+class SampleProgram {
  public:
   std::uint32_t here() const { return kProgram + 4 * static_cast<std::uint32_t>(words.size()); }
   void add(std::initializer_list<std::uint32_t> more) { words.insert(words.end(), more); }
@@ -46,7 +46,7 @@ inline std::vector<std::uint32_t> row_words() {
           0,
           isa::delay(5),
           isa::send(4, 0x20000, 1),
-          isa::delayxpic(2, 0, 7),
+          isa::delayxpic(2, 0, 1),
           isa::delayxpic(3, 0, isa::kMuxNeutral),
           isa::kReturnWord,
           0,
@@ -58,7 +58,7 @@ inline std::vector<std::uint32_t> row_words() {
 
 inline std::vector<std::uint8_t> program(bool second_tile) {
   const std::uint32_t idle = kRows, short_row = kRows + 8, long_row = kRows + 0x20;
-  Words w;
+  SampleProgram w;
   const std::uint32_t calls = w.here();
   w.fill(480);
   if (second_tile) w.fill(96);

@@ -125,11 +125,84 @@ async function memory() {
 
 async function phases() {
   await open("phases");
-  assert.deepEqual(await values("#phase-table tbody td:nth-child(6) data"), report.phases.exchange_cycles);
+  assert.deepEqual(await values("#phase-table tbody td:nth-child(8) data"), report.phases.exchange_cycles);
+  assert.deepEqual(await values("#phase-table tbody td:nth-child(6) data"), report.phases.bound);
   assert.equal(await fact("#view", "exchange, one call"), sum(report.phases.exchange_cycles));
   await page.selectOption("#order", "words");
   const words = report.phases.words.map((w, i) => w * report.phases.iterations[i]);
   assert.equal((await values("#phase-table tbody td:nth-child(1) data"))[0], words.indexOf(Math.max(...words)));
+}
+
+// From a phase to its operation, to the step, and to who sends what to whom.
+async function follow() {
+  await open("phases");
+  const phase = Math.floor(report.phases.step.length / 2);
+  await page.selectOption("#order", "program");
+  const row = page.locator("#phase-table tbody tr").nth(phase);
+  const operation = report.steps.paths[report.steps.path[report.phases.step[phase] - 1]];
+  await row.locator("td:nth-child(2) button").click();
+  assert.equal(await page.locator('#operation-table [aria-current="true"] td').first().innerText(), operation);
+  await row.locator("td:nth-child(3) button").click();
+  assert.equal(Number(await page.inputValue("#step")), report.phases.step[phase]);
+  await open("phases");
+  await page.locator("#phase-table tbody tr").nth(phase).locator("td:nth-child(1) button").focus();
+  await page.keyboard.press("Enter");
+  assert.equal(Number(await page.inputValue("#phase")), phase);
+  assert.equal(await fact("#phase-facts", "horizon, cycles"), report.phases.horizon[phase]);
+}
+
+// Words that each tile hears from each sender, summed up from the columns.
+function heard(phase) {
+  const x = report.exchange, rows = x.phases[phase];
+  return rows.tile.flatMap((tile, i) => {
+    const sources = x.sources[rows.sources[i]], words = x.words[rows.words[i]];
+    return sources.map((source, w) => ({ tile, source, words: words[w] }));
+  });
+}
+
+const wordsBy = (list, key) => Object.entries(list.reduce((a, w) => ({ ...a, [w[key]]: (a[w[key]] ?? 0) + w.words }), {}))
+  .map(([tile, words]) => [Number(tile), words]).sort((a, b) => b[1] - a[1] || a[0] - b[0]);
+const tableWords = async (root) => {
+  const tiles = await values(`${root} tbody td:nth-child(1) data`), words = await values(`${root} tbody td:nth-child(2) data`);
+  return tiles.map((tile, i) => [tile, words[i]]);
+};
+
+async function exchange() {
+  await open("exchange");
+  for (const phase of [0, report.phases.step.length - 1, report.phases.exchange_cycles.indexOf(Math.max(...report.phases.exchange_cycles))]) {
+    await page.locator("#phase").fill(String(phase));
+    assert.equal(await fact("#phase-facts", "bound, words"), report.phases.bound[phase]);
+    assert.equal(await fact("#phase-facts", "receive windows"), report.phases.windows[phase]);
+    await page.click("#busiest");
+    const tile = report.phases.bound_tile[phase];
+    assert.equal(Number(await page.inputValue("#tile")), tile);
+    const all = heard(phase);
+    const [from, to] = [all.filter((w) => w.tile === tile), all.filter((w) => w.source === tile)];
+    const rows = report.exchange.phases[phase];
+    assert.equal(await fact("#exchange-tile", "words received"), sum(from.map((w) => w.words)));
+    assert.equal(await fact("#exchange-tile", "words sent"), rows.sent[rows.tile.indexOf(tile)]);
+    assert.deepEqual(await tableWords("#hears-from"), wordsBy(from, "source").slice(0, 200));
+    assert.deepEqual(await tableWords("#tells"), wordsBy(to, "tile").slice(0, 200));
+  }
+  for (const picture of ["sent", "received", "events", "bytes", "partners"]) await page.selectOption("#picture", picture);
+  await timeline();
+}
+
+// The longest window of the chosen tile as a bar: a click goes to its sender.
+async function timeline() {
+  const phase = Number(await page.inputValue("#phase")), tile = Number(await page.inputValue("#tile"));
+  const x = report.exchange, rows = x.phases[phase], i = rows.tile.indexOf(tile);
+  const [gaps, words, sources] = ["gaps", "words", "sources"].map((key) => x[key][rows[key][i]]);
+  const longest = words.indexOf(Math.max(...words));
+  const begin = sum(gaps.slice(0, longest + 1)) + sum(words.slice(0, longest));
+  const box = await page.locator("#exchange-time").boundingBox();
+  const left = 84 + ((box.width - 84 - 24) * (begin + words[longest] / 2)) / report.phases.horizon[phase];
+  await page.locator("#exchange-time").click({ position: { x: left, y: 186 + 116 / 4 } });
+  assert.equal(Number(await page.inputValue("#tile")), sources[longest]);
+  await page.locator("#hears-from tbody tr, #tells tbody tr").first().focus();
+  const partner = await value("#hears-from tbody td data, #tells tbody td data");
+  await page.keyboard.press("Enter");
+  assert.equal(Number(await page.inputValue("#tile")), partner);
 }
 
 async function units() {
@@ -157,7 +230,7 @@ async function screenshots() {
     await page.setViewportSize({ width, height });
     for (const scheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme: scheme });
-      for (const view of ["summary", "floor", "liveness", "memory", "phases"]) {
+      for (const view of ["summary", "floor", "liveness", "memory", "phases", "exchange"]) {
         await page.goto(`${url}#view=${view}`);
         await page.reload();
         const wide = await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
@@ -169,7 +242,7 @@ async function screenshots() {
 }
 
 await load();
-for (const part of [summary, floor, liveness, memory, phases, units, keyboard, screenshots]) {
+for (const part of [summary, floor, liveness, memory, phases, follow, exchange, units, keyboard, screenshots]) {
   await part();
   console.log(`${part.name}: good`);
 }

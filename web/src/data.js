@@ -124,6 +124,8 @@ export const phases = report.phases.step.map((step, i) => {
   return { ...phase, index: i, operation: stepName(step) };
 });
 
+export const longestPhase = argMax(phases.map((p) => p.exchange_cycles));
+
 // Phases added up by operation, in program order, with the compiler's own cycles beside.
 export const operations = (() => {
   const byName = new Map();

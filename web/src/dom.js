@@ -20,16 +20,17 @@ export function path(text) {
   return el("span", { class: "path" }, text.split(/(?<=[./])/).flatMap((part) => [part, el("wbr")]));
 }
 
-// columns: {title, number, value(row), text(row), note}; rows may have a marked one.
+// columns: {title, number, value(row), text(row), to(row): what a link in the cell does, note}; rows may have a
+// marked one.
 export function table(caption, columns, rows, { marked = () => false, onPick, limit = 400, quiet = false } = {}) {
   const shown = rows.slice(0, limit);
   const head = el("tr", {}, columns.map((c) =>
     el("th", { scope: "col", class: c.number ? "number" : false, title: c.note ?? false }, c.title)));
   const body = shown.map((row) => {
     const cells = columns.map((c) => {
-      const text = c.text(row);
+      const text = c.value ? figure(c.value(row), c.text(row)) : c.wrap ? path(c.text(row)) : c.text(row);
       return el("td", { class: c.number ? "number" : c.wrap ? "name" : false },
-        c.value ? figure(c.value(row), text) : c.wrap ? path(text) : text);
+        c.to ? el("button", { type: "button", class: "link", title: c.hint ?? false, click: () => c.to(row) }, text) : text);
     });
     const line = el("tr", { "aria-current": marked(row) ? "true" : false, class: row.kind ?? false }, cells);
     if (onPick) {

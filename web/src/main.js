@@ -1,14 +1,15 @@
-import { compile, peakPoint, peakTile, points, stepKind, stepName, tileCount, tiles, tool } from "./data.js";
+import { compile, longestPhase, peakPoint, peakTile, phases as allPhases, points, stepKind, stepName, tileCount, tiles, tool } from "./data.js";
 import { el, figure } from "./dom.js";
 import { change, onChange, readAddress, state } from "./state.js";
+import * as exchange from "./views/exchange.js";
 import * as floor from "./views/floor.js";
 import * as liveness from "./views/liveness.js";
 import * as memory from "./views/memory.js";
 import * as phases from "./views/phases.js";
 import * as summary from "./views/summary.js";
 
-const views = { summary, floor, liveness, memory, phases };
-const selecting = new Set(["floor", "liveness", "memory"]);
+const views = { summary, floor, liveness, memory, ...(allPhases.length > 0 ? { phases, exchange } : {}) };
+const selectors = { floor: stepChoice, liveness: stepChoice, memory: stepChoice, exchange: phaseChoice };
 let update = () => {};
 
 function title() {
@@ -46,46 +47,72 @@ function tabs() {
   return bar;
 }
 
-function selector() {
+// Each choice: its fields and a function that shows the state in them.
+function tileChoice(more) {
   const tile = el("input", { type: "number", id: "tile", min: "0", max: tileCount - 1, value: state.tile,
     change: (e) => change({ tile: Number(e.target.value) }) });
-  const step = el("input", { type: "range", id: "step", min: "0", max: points - 1, value: state.point,
-    input: (e) => change({ point: Number(e.target.value) }) });
-  const note = el("output", { id: "step-name", for: "step" });
   const logical = el("span", { class: "muted", id: "logical" });
-  const move = (text, by, label) =>
-    el("button", { type: "button", "aria-label": label, click: () => change({ point: state.point + by }) }, text);
   const show = () => {
     tile.value = state.tile;
-    step.value = state.point;
-    step.setAttribute("aria-valuetext", `${state.point}: ${stepName(state.point)}`);
     logical.textContent = `logical ${tiles.logical[state.tile]}`;
+  };
+  return [el("div", { class: "field" }, el("label", { for: "tile" }, "Tile"), tile, logical, more), show];
+}
+
+const button = (id, text, click, label) => el("button", { type: "button", id, click, "aria-label": label ?? false }, text);
+
+function slider(id, label, key, last, more) {
+  const range = el("input", { type: "range", id, min: "0", max: last, value: state[key],
+    input: (e) => change({ [key]: Number(e.target.value) }) });
+  return [el("div", { class: "field grow" }, el("label", { for: id }, label),
+    button(false, "‹", () => change({ [key]: state[key] - 1 }), `one ${id} back`), range,
+    button(false, "›", () => change({ [key]: state[key] + 1 }), `one ${id} on`), more), range];
+}
+
+function stepChoice() {
+  const [tile, showTile] = tileChoice(
+    button("fullest", "Fullest tile and step", () => change({ tile: peakTile, point: peakPoint })));
+  const [step, range] = slider("step", "Step", "point", points - 1,
+    button("tile-peak", "Tile’s peak", () => change({ point: tiles.peak_step[state.tile] })));
+  const note = el("output", { id: "step-name", class: "chosen", for: "step" });
+  return [[tile, step, note], () => {
+    showTile();
+    range.value = state.point;
+    range.setAttribute("aria-valuetext", `${state.point}: ${stepName(state.point)}`);
     note.replaceChildren(figure(state.point, `${state.point} of ${points - 1}`), " ",
       el("span", { class: "path" }, stepName(state.point)), " ",
       el("span", { class: "muted" }, stepKind(state.point)));
-  };
-  show();
-  return [el("section", { class: "selector", "aria-label": "tile and step" },
-    el("div", { class: "field" }, el("label", { for: "tile" }, "Tile"), tile, logical,
-      el("button", { type: "button", id: "fullest", click: () => change({ tile: peakTile, point: peakPoint }) },
-        "Fullest tile and step")),
-    el("div", { class: "field grow" }, el("label", { for: "step" }, "Step"),
-      move("‹", -1, "one step back"), step, move("›", 1, "one step on"),
-      el("button", { type: "button", id: "tile-peak", click: () => change({ point: tiles.peak_step[state.tile] }) },
-        "Tile’s peak")),
-    note), show];
+  }];
+}
+
+function phaseChoice() {
+  const [tile, showTile] = tileChoice(
+    button("busiest", "Busiest tile", () => change({ tile: allPhases[state.phase].bound_tile })));
+  const [phase, range] = slider("phase", "Phase", "phase", allPhases.length - 1,
+    button("longest", "Longest phase", () => change({ phase: longestPhase })));
+  const note = el("output", { id: "phase-name", class: "chosen", for: "phase" });
+  return [[tile, phase, note], () => {
+    showTile();
+    const p = allPhases[state.phase];
+    range.value = state.phase;
+    range.setAttribute("aria-valuetext", `${state.phase}: ${p.operation}`);
+    note.replaceChildren(figure(state.phase, `${state.phase} of ${allPhases.length - 1}`), " ",
+      el("span", { class: "path" }, p.operation), " ",
+      el("span", { class: "muted" }, `step ${p.step}${p.iterations > 1 ? `, × ${p.iterations}` : ""}`));
+  }];
 }
 
 function draw() {
   const view = views[state.view] ?? summary;
   const main = el("main", { id: "view", role: "tabpanel", "aria-labelledby": `tab-${state.view}` });
-  const [bar, showSelection] = selecting.has(state.view) ? selector() : [null, () => {}];
+  const [fields, showSelection] = selectors[state.view]?.() ?? [[], () => {}];
+  showSelection();
   document.getElementById("app").replaceChildren(
     el("header", { class: "top" },
       el("div", {}, el("p", { class: "brand" }, "Tilewright report"), el("h1", {}, title())),
       unitChoice()),
     tabs(),
-    ...(bar ? [bar] : []),
+    ...(fields.length > 0 ? [el("section", { class: "selector", "aria-label": "what is shown" }, fields)] : []),
     main,
     el("footer", {}, `tilewright ${tool.version} (${tool.commit}). All numbers of this page are in report.json.`));
   const updateView = view.mount(main);

@@ -28,6 +28,8 @@ export const series = {
   get total() { return css("--blue"); },
   get kernel() { return css("--blue"); },
   get interleaved() { return css("--green"); },
+  get hears() { return css("--blue"); },
+  sends: "#e69f00",
   standard: "#e69f00", exchange: "#e69f00", fullest: "#8a8f96", peak: "#d55e00",
 };
 

@@ -1,11 +1,10 @@
 import { argMax, live, points, stepName, tileCount, tiles } from "../data.js";
 import { el, facts, path, table } from "../dom.js";
+import { amounts, makeFloor } from "../floorplan.js";
 import { byteUnit, bytes, count, short, shortBytes } from "../format.js";
 import { change, state } from "../state.js";
-import { axis, cividis, css, makeChart, tooltip } from "../theme.js";
 
 export const title = "Floor plan";
-const columns = 64;  // physical tiles of a fabric row
 
 const measures = {
   peak_bytes: { label: "Live bytes at the tile’s own peak", bytes: true, of: (t) => tiles.peak_bytes[t] },
@@ -33,34 +32,8 @@ function options(values) {
   const m = measure();
   let low = Infinity, high = -Infinity;
   for (const v of values) low = Math.min(low, v), high = Math.max(high, v);
-  const rows = Math.ceil(tileCount / columns);
-  return {
-    animation: false,
-    grid: { left: 56, right: 12, top: 10, bottom: 96 },
-    tooltip: tooltip({ formatter: (p) => `tile ${p.data[3]} · logical ${tiles.logical[p.data[3]]}<br><b>${text(m, p.data[2])}</b>` }),
-    xAxis: axis({ type: "category", data: Array.from({ length: columns }, (_, i) => i), name: "physical tile modulo 64 (four to a fabric column)",
-      nameGap: 28, axisLabel: { color: css("--muted"), interval: 3 } }),
-    yAxis: axis({ type: "category", inverse: true, data: Array.from({ length: rows }, (_, i) => i),
-      name: "fabric row (tile div 64)", nameGap: 34, axisLabel: { color: css("--muted"), interval: 1 } }),
-    visualMap: {
-      type: "continuous", dimension: 2, orient: "horizontal", left: "center", bottom: 0, min: low, max: high > low ? high : low + 1,
-      calculable: true, itemWidth: 14, itemHeight: 320, inRange: { color: cividis }, seriesIndex: 0,
-      text: [text(m, high), text(m, low)],
-      formatter: (v) => (m.bytes ? shortBytes(v) : short(v)),
-      textStyle: { color: css("--ink"), fontSize: 12 },
-    },
-    series: [
-      { type: "heatmap", data: values.map((v, t) => [t % columns, Math.floor(t / columns), v, t]),
-        itemStyle: { borderColor: css("--panel"), borderWidth: 1 }, emphasis: { itemStyle: { borderColor: css("--ink") } } },
-      { type: "custom", silent: true, z: 5, data: [[state.tile % columns, Math.floor(state.tile / columns)]],
-        renderItem: (_, api) => {
-          const [x, y] = api.coord([api.value(0), api.value(1)]);
-          const [w, h] = api.size([1, 1]);
-          return { type: "rect", shape: { x: x - w / 2, y: y - h / 2, width: w, height: h },
-            style: { fill: "none", stroke: "#d55e00", lineWidth: 3 } };
-        } },
-    ],
-  };
+  return amounts(values, { min: low, max: high, ends: [text(m, low), text(m, high)], label: (v) => (m.bytes ? shortBytes(v) : short(v)) },
+    (t) => `tile ${t} · logical ${tiles.logical[t]}<br><b>${text(m, values[t])}</b>`);
 }
 
 function details() {
@@ -112,15 +85,7 @@ export function mount(root) {
   const note = el("p", { class: "note" });
   root.append(el("div", { class: "split" },
     el("section", { class: "panel" }, el("div", { class: "bar" }, heading, picker()), node, note), side));
-  const chart = makeChart(node, "Floor plan: one cell for each tile, coloured by the chosen figure");
-  chart.on("click", (p) => change({ tile: p.data[3] }));
-  node.addEventListener("keydown", (e) => {
-    const by = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns }[e.key];
-    if (!by) return;
-    e.preventDefault();
-    const tile = state.tile + by;
-    if (tile >= 0 && tile < tileCount) change({ tile });
-  });
+  const chart = makeFloor(node, "Floor plan: one cell for each tile, coloured by the chosen figure");
   const show = () => {
     const m = measure();
     const values = Array.from({ length: tileCount }, (_, t) => m.of(t));

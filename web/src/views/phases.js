@@ -1,6 +1,6 @@
 import { compile, operations, phases, report } from "../data.js";
 import { el, facts, figure, table } from "../dom.js";
-import { bytes, count, percent, short } from "../format.js";
+import { bytes, count, percent, ratio, short } from "../format.js";
 import { change, state } from "../state.js";
 import { axis, css, escape, legend, makeChart, series, tooltip } from "../theme.js";
 
@@ -39,11 +39,13 @@ function options(rows) {
 function phaseTable(rows) {
   const n = (title, key, note) => ({ title, number: true, note, value: (p) => p[key], text: (p) => count(p[key]) });
   return table("Exchange phases", [
-    n("phase", "index"),
-    { title: "operation", wrap: true, text: (p) => p.operation },
-    n("step", "step"),
+    { ...n("phase", "index", "who sends what to whom"), to: (p) => change({ view: "exchange", phase: p.index }) },
+    { title: "operation", wrap: true, text: (p) => p.operation, to: (p) => chooseOperation(p.operation) },
+    { ...n("step", "step", "live bytes there"), to: (p) => change({ view: "liveness", phase: p.index }) },
     n("times", "iterations"),
     n("horizon", "horizon", "cycles of the longest row"),
+    n("bound", "bound", "most words that one tile sends or receives"),
+    { title: "over bound", number: true, text: (p) => (p.bound > 0 ? ratio(p.horizon / p.bound) : "–") },
     n("exchange cycles", "exchange_cycles", "(horizon + phase constant) × times"),
     n("kernels, busiest", "kernel_cycles_max", "cycles between the phase before and this one, all times"),
     { title: "kernels, mean", number: true, value: (p) => p.kernel_cycles_mean, text: (p) => count(p.kernel_cycles_mean) },
@@ -51,7 +53,7 @@ function phaseTable(rows) {
     n("messages", "messages"),
     n("words sent", "words"),
     { title: "largest row", number: true, value: (p) => p.row_bytes_max, text: (p) => bytes(p.row_bytes_max) },
-  ], rows, { onPick: (p) => change({ view: "liveness", point: p.step }), limit: 1000 });
+  ], rows, { limit: 1000, marked: (p) => p.index === state.phase });
 }
 
 function operationTable() {
@@ -61,13 +63,19 @@ function operationTable() {
     n("phases", "phases"), n("scheduled cycles", "scheduled"),
     { title: "share", number: true, text: (o) => percent(o.scheduled, compile?.cycles?.scheduled) },
     n("estimated", "estimated"), n("in exchange", "exchange"), n("kernels, busiest", "kernel"), n("words sent", "words"),
-  ], operations, { limit: 1000 });
+  ], operations, { limit: 1000, marked: (o) => o.name === state.operation });
+}
+
+function chooseOperation(operation) {
+  change({ operation });
+  document.querySelector('#operation-table [aria-current="true"]')?.scrollIntoView({ block: "center" });
 }
 
 export function mount(root) {
   const select = el("select", { id: "order", change: (e) => change({ order: e.target.value }) },
     Object.entries(orders).map(([key, o]) => el("option", { value: key, selected: state.order === key }, o.label)));
   const node = el("div", { class: "chart", id: "phase-chart" });
+  const above = el("section", { class: "panel", id: "operation-table" });
   const below = el("section", { class: "panel", id: "phase-table" });
   const exchange = report.phases.exchange_cycles.reduce((a, b) => a + b, 0);
   root.append(el("section", { class: "panel" },
@@ -76,13 +84,16 @@ export function mount(root) {
     node,
     facts([["exchange, one call", exchange, count(exchange)], ["scheduled, one call", compile?.cycles?.scheduled, count(compile?.cycles?.scheduled)]], "facts row"),
     el("p", { class: "note" }, "All iterations of a Repeat are added up. Kernels of different tiles overlap, so the two parts need not add up to the scheduled cycles; ",
-      "setup of rows and waiting are not shown. Kernels behind the last phase: ", figure(report.kernel_cycles_after, count(report.kernel_cycles_after)), " cycles.")),
-  el("section", { class: "panel" }, operationTable()), below);
+      "setup of rows and waiting are not shown. Click a bar to see who sends what to whom. Kernels behind the last phase: ", figure(report.kernel_cycles_after, count(report.kernel_cycles_after)), " cycles.")),
+  above, below);
   const chart = makeChart(node, "Cycles of every exchange phase and of the kernels before it");
   const show = () => {
     if (!orders[state.order]) state.order = "program";
     const rows = [...phases].sort(orders[state.order].sort);
     chart.setOption(options(rows), true);
+    chart.off("click");
+    chart.on("click", (e) => change({ view: "exchange", phase: rows[e.dataIndex].index }));
+    above.replaceChildren(operationTable());
     below.replaceChildren(phaseTable(rows));
   };
   show();
