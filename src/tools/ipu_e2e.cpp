@@ -11,8 +11,8 @@
 #include "tools/device_lock.h"
 #include "tools/files.h"
 #include "tools/json.h"
-#include "tools/memory_profile.h"
 #include "tools/program.h"
+#include "tools/report_files.h"
 
 namespace tw::tools {
 namespace {
@@ -123,7 +123,7 @@ std::string result_lines(const IpuE2e& e, const Host& host, const RunReport& r) 
 
 int inference(const IpuE2e& e, const Host& host) {
   const Built built = e.reuse_package ? reuse(e) : build(e, host);
-  if (!e.memory_directory.empty()) write_in(e.memory_directory, "memory.json", memory_json(built.package));
+  if (!e.memory_directory.empty()) write_page(host, built.package, e.package, e.memory_directory);
   const RunReport report = run_package(host, built.recipe, built.package, e.run);
   print(e, result_lines(e, host, report));
   const std::string run = run_json(host, report);

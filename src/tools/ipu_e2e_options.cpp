@@ -108,7 +108,7 @@ void file_options(CLI::App& app, IpuE2e& e, Texts& t) {
   app.add_option("--sdk", t.sdk, "accepted and not opened: a simulated device needs none");
   app.add_option("--runtime-source", t.runtime_source, "accepted and not opened");
   app.add_option("--device-lock", e.lock, "file of an advisory lock held during the whole run");
-  app.add_option("--memory-profile-directory", e.memory_directory, "folder for memory.json");
+  app.add_option("--memory-profile-directory", e.memory_directory, "folder for report.html and report.json");
   CLI::Option* profile = app.add_option("--profile-output", e.profile, "cycles per operation as JSON");
   app.add_flag("--no-profile", t.no_profile, "no cycle profile")->excludes(profile);
   CLI::Option* package = app.add_option("--package", e.package, "write the package to FILE");

@@ -36,39 +36,64 @@ void check_tiles(const report::Report& report, const std::vector<std::uint32_t>&
                 fmt::format("--trace-tile {} times: at most {}", tiles.size(), kMaxTraceTiles));
 }
 
-}  // namespace
+report::Report report_of(const Host& host, const package::Package& package, const std::string& file) {
+  return report::build(host.device, package, fs::path(file).filename().string(),
+                       file.empty() ? 0 : fs::file_size(file), host.threads);
+}
 
-ReportFiles write_report(const Host& host, const std::string& package_file, const ReportPlaces& places,
-                         std::vector<std::uint32_t> trace_tiles) {
+ReportFiles page_in(const std::string& folder) {
   ReportFiles files;
-  if (!places.folder.empty()) {
-    const fs::path folder(places.folder);
-    files.html.file = (folder / "report.html").string();
-    files.json.file = (folder / "report.json").string();
-    files.trace.file = (folder / "trace.json").string();
-  }
-  if (!places.trace.empty()) files.trace.file = places.trace;
-  if (files.trace.file.empty()) throw Error(ErrorKind::Usage, "report: give -o DIR, --trace FILE or both");
-  const package::Package package = package::read(package_file);
-  const report::Report report =
-      report::build(host.device, package, fs::path(package_file).filename().string(),
-                    fs::file_size(package_file), host.threads);
-  check_tiles(report, trace_tiles);
-  if (trace_tiles.empty()) trace_tiles = fullest_and_busiest(report);
+  files.html.file = (fs::path(folder) / "report.html").string();
+  files.json.file = (fs::path(folder) / "report.json").string();
+  return files;
+}
+
+void prepare(const ReportFiles& files) {
   for (const ReportFiles::File* f : {&files.html, &files.json, &files.trace}) {
     if (f->file.empty()) continue;
     make_parents(f->file);
     require_writable(f->file);
   }
-  auto write = [](ReportFiles::File& f, const std::string& text) {
-    write_text(text, f.file);
-    f.bytes = text.size();
-  };
-  write(files.trace, report::to_trace(report, package, trace_tiles));
-  if (places.folder.empty()) return files;
+}
+
+void write(ReportFiles::File& f, const std::string& text) {
+  write_text(text, f.file);
+  f.bytes = text.size();
+}
+
+void write_page(ReportFiles& files, const report::Report& report) {
   const std::string json = report::to_json(report);
   write(files.json, json);
   write(files.html, report::to_html(json));
+}
+
+}  // namespace
+
+ReportFiles write_page(const Host& host, const package::Package& package, const std::string& package_file,
+                       const std::string& folder) {
+  ReportFiles files = page_in(folder);
+  const report::Report report = report_of(host, package, package_file);
+  prepare(files);
+  write_page(files, report);
+  return files;
+}
+
+ReportFiles write_report(const Host& host, const std::string& package_file, const ReportPlaces& places,
+                         std::vector<std::uint32_t> trace_tiles) {
+  ReportFiles files;
+  if (!places.folder.empty()) {
+    files = page_in(places.folder);
+    files.trace.file = (fs::path(places.folder) / "trace.json").string();
+  }
+  if (!places.trace.empty()) files.trace.file = places.trace;
+  if (files.trace.file.empty()) throw Error(ErrorKind::Usage, "report: give -o DIR, --trace FILE or both");
+  const package::Package package = package::read(package_file);
+  const report::Report report = report_of(host, package, package_file);
+  check_tiles(report, trace_tiles);
+  if (trace_tiles.empty()) trace_tiles = fullest_and_busiest(report);
+  prepare(files);
+  write(files.trace, report::to_trace(report, package, trace_tiles));
+  if (!places.folder.empty()) write_page(files, report);
   return files;
 }
 

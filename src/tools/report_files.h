@@ -20,6 +20,10 @@ struct ReportPlaces {
   std::string folder;  // for all files, created where missing; empty: the trace only
   std::string trace;   // file of the trace; empty: trace.json in `folder`
 };
+// report.html and report.json of a package in `folder`, which is created where missing. `package_file`: where
+// the package stands; empty: nowhere. Error{File} for the package, Error{Io} for the folder.
+ReportFiles write_page(const Host& host, const package::Package& package, const std::string& package_file,
+                       const std::string& folder);
 // `trace_tiles` empty: the fullest tile and the one with most kernel cycles. Error{File} for the package,
 // Error{Io} for the places, Error{Usage} for tiles.
 ReportFiles write_report(const Host& host, const std::string& package_file, const ReportPlaces& places,

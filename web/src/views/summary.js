@@ -72,8 +72,8 @@ function packageFacts() {
   const p = report.package;
   return el("section", { class: "panel" }, el("h2", {}, "Package and device"),
     facts([
-      ["file", undefined, el("span", { class: "path" }, p.file)],
-      ["size", p.bytes, bytes(p.bytes)],
+      ["file", undefined, el("span", { class: "path" }, p.file || "not written")],
+      ["size", p.bytes, p.file ? bytes(p.bytes) : "–"],
       ["parameters", compile?.model?.parameters, count(compile?.model?.parameters)],
       ["device", undefined, device.name],
       ["tiles with a program", tileCount, count(tileCount)],
