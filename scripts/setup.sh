@@ -16,7 +16,7 @@ packages_build="g++-12 cmake ninja-build pkg-config git ca-certificates ccache m
   capnproto libcapnp-dev libxxhash-dev libhwy-dev libopenblas-pthread-dev libtomlplusplus-dev libcli11-dev libfmt-dev
   libspdlog-dev nlohmann-json3-dev libstb-dev libssl-dev"
 packages_test="libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev clang-19 clang-tidy-19 clang-format-19
-  libclang-rt-19-dev llvm-19 chromium fonts-dejavu-core"
+  libclang-rt-19-dev llvm-19 chromium fonts-dejavu-core groff-base"
 
 apt_updated=0
 apt_update_once() {

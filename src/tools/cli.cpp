@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/version.h"
+#include "model/model.h"
 #include "tools/help.h"
 
 namespace tw::tools {
@@ -34,7 +35,9 @@ struct Texts {
 };
 
 void model_options(CLI::App& app, Invocation& i, Texts& t) {
-  app.add_option("model", i.recipe.model.name, "siglip-so400m or pe-core-l14-capacity")->required();
+  app.add_option("model", i.recipe.model.name, "the model")
+      ->type_name(type_of_words("MODEL", model::names()))
+      ->required();
   app.add_option("--layers", i.recipe.model.layers, "encoder layers (default: the model's depth; --small: 1)")
       ->check(CLI::Range(1U, 4096U));
   app.add_option("--precision", t.precision, "dense layers")
@@ -100,7 +103,8 @@ void run_options(CLI::App& app, Invocation& i, Texts& t) {
   app.add_option("--calls", i.run.calls, "resident calls after one upload")
       ->capture_default_str()
       ->check(CLI::Range(1U, 1000000U));
-  app.add_option("--image", i.run.images, "photograph (repeatable; cycled over the batch)");
+  app.add_option("--image", i.run.images, "photograph (repeatable; cycled over the batch)")
+      ->type_name("FILE");
   app.add_option("--reference", t.reference, "what to check against")
       ->capture_default_str()
       ->check(CLI::IsMember({"fp32", "exact", "both", "none"}));
@@ -114,9 +118,11 @@ void run_options(CLI::App& app, Invocation& i, Texts& t) {
 }
 
 void common_options(CLI::App& app, Invocation& i, Texts& t) {
-  app.add_option("--target", i.target, "device description (TOML; default: the built-in c600)");
+  app.add_option("--target", i.target, "device description (TOML; default: the built-in c600)")
+      ->type_name("FILE");
   app.add_option("--threads", i.threads, "host threads (default: all cores)")->check(CLI::Range(1U, 256U));
-  app.add_option("--json", i.json, "write the result as JSON to FILE; '-' is standard output");
+  app.add_option("--json", i.json, "write the result as JSON to FILE; '-' is standard output")
+      ->type_name("FILE");
   app.add_option("--progress", t.progress, "progress display")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "always", "never"}));
@@ -148,14 +154,10 @@ void apply(Invocation& i, const Texts& t) {
                                                 : ProgressMode::Auto;
 }
 
-}  // namespace
+const char* const kText =
+    "put whole vision transformers into the SRAM of a Graphcore IPU21 and run them in simulation";
 
-std::optional<Invocation> parse(int argc, const char* const* argv) {
-  Invocation i;
-  Texts t;
-  CLI::App app{
-      "Tilewright: put whole vision transformers into the SRAM of a Graphcore IPU21 and run them in "
-      "simulation."};
+void define(CLI::App& app, Invocation& i, Texts& t) {
   examples_first(app);
   app.footer(kExamples);
   app.set_version_flag("--version", std::string("tilewright ") + kVersion + " (" + kCommit + ")");
@@ -182,18 +184,26 @@ std::optional<Invocation> parse(int argc, const char* const* argv) {
                               "inspect one.ipuexe --tile 17 --phase 4", Command::Inspect);
   CLI::App* report = command("report", "memory, liveness, addresses and phases as a page and as JSON",
                              "report one.ipuexe -o one-report", Command::Report);
+  CLI::App* completion =
+      command("completion", "a completion script for a shell, on standard output",
+              "completion bash > ~/.local/share/bash-completion/completions/tilewright", Command::Completion);
+  CLI::App* man = command("man", "manual pages of all programs and commands", "man ~/.local/share/man/man1",
+                          Command::Man);
   for (CLI::App* sub : {compile, e2e, fit}) model_options(*sub, i, t);
   for (CLI::App* sub : {compile, e2e}) batch_options(*sub, i, t);
   fit_options(*fit, t);
   for (CLI::App* sub : {run, e2e, compare}) run_options(*sub, i, t);
   for (CLI::App* sub : {compile, run, e2e, compare, fit, inspect, report}) common_options(*sub, i, t);
-  compile->add_option("-o,--output", i.package, "package file")->required();
-  e2e->add_option("-o,--output", i.package, "also write the package");
+  compile->add_option("-o,--output", i.package, "package file")->type_name("FILE")->required();
+  e2e->add_option("-o,--output", i.package, "also write the package")->type_name("FILE");
   for (CLI::App* sub : {run, compare, inspect, report})
-    sub->add_option("package", i.package, "FILE.ipuexe")->required();
-  report->add_option("-o,--output", i.folder, "folder for report.html, report.json and trace.json");
-  report->add_option("--trace", i.trace,
-                     "file for the trace instead of trace.json there; without -o nothing else is written");
+    sub->add_option("package", i.package, "the package")->type_name("FILE")->required();
+  report->add_option("-o,--output", i.folder, "folder for report.html, report.json and trace.json")
+      ->type_name("DIR");
+  report
+      ->add_option("--trace", i.trace,
+                   "file for the trace instead of trace.json there; without -o nothing else is written")
+      ->type_name("FILE");
   report
       ->add_option(
           "--trace-tile", i.trace_tiles,
@@ -206,6 +216,29 @@ std::optional<Invocation> parse(int argc, const char* const* argv) {
   inspect->add_flag("--assembly", i.inspect_assembly, "every byte of that tile as assembly text")
       ->needs(tile)
       ->excludes(phase);
+  completion->add_option("shell", i.shell, "the shell")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  man->add_option("folder", i.folder, "folder for the pages, created where missing")
+      ->type_name("DIR")
+      ->required();
+}
+
+}  // namespace
+
+CommandTable tilewright_table() {
+  Invocation i;
+  Texts t;
+  CLI::App app{kText};
+  define(app, i, t);
+  return table_of(app, "tilewright");
+}
+
+std::optional<Invocation> parse(int argc, const char* const* argv) {
+  Invocation i;
+  Texts t;
+  CLI::App app{kText};
+  define(app, i, t);
   if (argc > 1 && argv[1][0] != '-' &&
       app.get_subcommands([&](CLI::App* s) { return s->check_name(argv[1]); }).empty())
     throw Error(ErrorKind::Usage, std::string("unknown command \"") + argv[1] + "\" (see tilewright --help)");

@@ -7,19 +7,21 @@
 #include "base/progress.h"
 #include "inspect/inspect.h"
 #include "tools/fit.h"
+#include "tools/help.h"
 #include "tools/pipeline.h"
 #include "tools/recipe.h"
 
 namespace tw::tools {
 
-enum class Command { Compile, Run, E2e, Compare, Fit, Inspect, Report };
+enum class Command { Compile, Run, E2e, Compare, Fit, Inspect, Report, Completion, Man };
 
 struct Invocation {
   Command command = Command::E2e;
   Recipe recipe;
   RunOptions run;
   std::string package;  // run, compare, inspect, report: FILE.ipuexe; compile: -o
-  std::string folder;   // report: -o
+  std::string folder;   // report: -o; man: DIR
+  std::string shell;    // completion
   std::string trace;    // report: --trace
   std::vector<std::uint32_t> trace_tiles;
   std::string target;  // --target
@@ -33,6 +35,8 @@ struct Invocation {
   std::string log_level = "warn";
 };
 
+// What it accepts.
+CommandTable tilewright_table();
 // Parses; on --help or --version prints and returns nullopt. Error{Usage} names the option.
 std::optional<Invocation> parse(int argc, const char* const* argv);
 

@@ -9,8 +9,11 @@
 #include "tools/anchor.h"
 #include "tools/cli.h"
 #include "tools/compare.h"
+#include "tools/completion.h"
 #include "tools/files.h"
+#include "tools/ipu_e2e.h"
 #include "tools/json.h"
+#include "tools/man.h"
 #include "tools/program.h"
 #include "tools/report_files.h"
 
@@ -107,6 +110,17 @@ int report_command(const Invocation& i, const Host& host) {
   return 0;
 }
 
+std::vector<CommandTable> programs() { return {tilewright_table(), ipu_e2e_table()}; }
+
+int man_command(const Invocation& i) {
+  const std::filesystem::path folder(i.folder);
+  for (const ManPage& page : man_pages(programs())) {
+    make_parents(folder / page.file);
+    write_text(page.text, (folder / page.file).string());
+  }
+  return 0;
+}
+
 int dispatch(const Invocation& i) {
   spdlog::set_level(spdlog::level::from_str(i.log_level));
   Progress progress(i.progress);
@@ -129,6 +143,11 @@ int dispatch(const Invocation& i) {
       return inspect_command(i);
     case Command::Report:
       return report_command(i, host);
+    case Command::Completion:
+      write_text(completion_script(i.shell, programs()), "-");
+      return 0;
+    case Command::Man:
+      return man_command(i);
   }
   return 1;
 }

@@ -6,6 +6,7 @@
 
 #include "base/progress.h"
 #include "tools/compare.h"
+#include "tools/help.h"
 #include "tools/pipeline.h"
 #include "tools/recipe.h"
 
@@ -21,6 +22,8 @@ struct IpuE2e {
   unsigned threads = 0;
   ProgressMode progress = ProgressMode::Auto;
 };
+// What the command line accepts.
+CommandTable ipu_e2e_table();
 // On --help or --version prints and returns nullopt. Error{Usage} names the option.
 std::optional<IpuE2e> parse_ipu_e2e(int argc, const char* const* argv);
 

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/version.h"
+#include "model/model.h"
 #include "tools/help.h"
 #include "tools/ipu_e2e.h"
 
@@ -29,7 +30,8 @@ void model_options(CLI::App& app, IpuE2e& e, Texts& t) {
   app.add_option("--workload", t.workload, "siglip-vit-benchmark: a whole image encoder")
       ->default_str("siglip-vit-benchmark")
       ->check(CLI::IsMember({"siglip-vit-benchmark"}));
-  app.add_option("--vit-model", e.recipe.model.name, "siglip-so400m or pe-core-l14-capacity")
+  app.add_option("--vit-model", e.recipe.model.name, "the model")
+      ->type_name(type_of_words("MODEL", model::names()))
       ->capture_default_str();
   app.add_option("--vit-layers", e.recipe.model.layers, "encoder layers")
       ->capture_default_str()
@@ -76,7 +78,8 @@ void check_options(CLI::App& app, IpuE2e& e, Texts& t) {
       ->capture_default_str()
       ->check(CLI::Range(1U, 1000000U));
   app.add_option("--save-reference-inputs", e.save_directory,
-                 "folder for weights.bin, input.bin and output.bin");
+                 "folder for weights.bin, input.bin and output.bin")
+      ->type_name("DIR");
   CLI::Option* diagnostic =
       app.add_flag("--diagnostic-run", e.diagnostic, "check the result of every operation of one call")
           ->excludes(reference);
@@ -96,27 +99,34 @@ void check_options(CLI::App& app, IpuE2e& e, Texts& t) {
 
 void refuse(CLI::App& app, const char* name, const char* text) {
   app.add_option_function<std::string>(
-      name,
-      [name](const std::string&) {
-        throw Error(ErrorKind::Usage, std::string(name) + ": reading fixtures is not built yet");
-      },
-      text);
+         name,
+         [name](const std::string&) {
+           throw Error(ErrorKind::Usage, std::string(name) + ": reading fixtures is not built yet");
+         },
+         text)
+      ->type_name("FILE");
 }
 
 void file_options(CLI::App& app, IpuE2e& e, Texts& t) {
-  app.add_option("device", e.device, "device description (TOML; default: the built-in c600)");
-  app.add_option("--sdk", t.sdk, "accepted and not opened: a simulated device needs none");
-  app.add_option("--runtime-source", t.runtime_source, "accepted and not opened");
-  app.add_option("--device-lock", e.lock, "file of an advisory lock held during the whole run");
-  app.add_option("--memory-profile-directory", e.memory_directory, "folder for report.html and report.json");
-  CLI::Option* profile = app.add_option("--profile-output", e.profile, "cycles per operation as JSON");
+  app.add_option("device", e.device, "device description (TOML; default: the built-in c600)")
+      ->type_name("FILE");
+  app.add_option("--sdk", t.sdk, "accepted and not opened: a simulated device needs none")->type_name("DIR");
+  app.add_option("--runtime-source", t.runtime_source, "accepted and not opened")->type_name("DIR");
+  app.add_option("--device-lock", e.lock, "file of an advisory lock held during the whole run")
+      ->type_name("FILE");
+  app.add_option("--memory-profile-directory", e.memory_directory, "folder for report.html and report.json")
+      ->type_name("DIR");
+  CLI::Option* profile =
+      app.add_option("--profile-output", e.profile, "cycles per operation as JSON")->type_name("FILE");
   app.add_flag("--no-profile", t.no_profile, "no cycle profile")->excludes(profile);
-  CLI::Option* package = app.add_option("--package", e.package, "write the package to FILE");
+  CLI::Option* package =
+      app.add_option("--package", e.package, "write the package to FILE")->type_name("FILE");
   app.add_flag("--reuse-package", e.reuse_package, "run the package of --package without building it")
       ->needs(package);
   refuse(app, "--reference-fixture", "external tensors and expected outputs");
   refuse(app, "--reference-calibration", "fixed scales by role");
-  app.add_option("--json", e.json, "write the result as JSON to FILE; '-' is standard output");
+  app.add_option("--json", e.json, "write the result as JSON to FILE; '-' is standard output")
+      ->type_name("FILE");
   app.add_option("--threads", e.threads, "host threads (default: all cores)")->check(CLI::Range(1U, 256U));
   app.add_option("--progress", t.progress, "auto, always or never")
       ->capture_default_str()
@@ -140,16 +150,13 @@ void apply(IpuE2e& e, const Texts& t) {
                                         : ProgressMode::Auto;
 }
 
-}  // namespace
+const char* const kText = "build an image encoder, run it on the simulated device and check it";
 
-std::optional<IpuE2e> parse_ipu_e2e(int argc, const char* const* argv) {
-  IpuE2e e;
+void define(CLI::App& app, IpuE2e& e, Texts& t) {
   e.recipe.model.name = "siglip-so400m";
   e.recipe.model.layers = 1;
   e.recipe.model.fuse_qkv = false;
   e.recipe.optimization_steps = 8;
-  Texts t;
-  CLI::App app{"Builds an image encoder, runs it on the simulated device and checks it."};
   examples_first(app);
   app.footer(kExamples);
   app.set_version_flag("--version",
@@ -158,6 +165,23 @@ std::optional<IpuE2e> parse_ipu_e2e(int argc, const char* const* argv) {
   plan_options(app, e, t);
   check_options(app, e, t);
   file_options(app, e, t);
+}
+
+}  // namespace
+
+CommandTable ipu_e2e_table() {
+  IpuE2e e;
+  Texts t;
+  CLI::App app{kText};
+  define(app, e, t);
+  return table_of(app, "ipu-e2e-test");
+}
+
+std::optional<IpuE2e> parse_ipu_e2e(int argc, const char* const* argv) {
+  IpuE2e e;
+  Texts t;
+  CLI::App app{kText};
+  define(app, e, t);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
