@@ -10,6 +10,7 @@
 #include "report/memory.h"
 #include "report/report.h"
 #include "report/timeline.h"
+#include "target/topology.h"
 
 namespace tw::report {
 namespace {
@@ -27,18 +28,24 @@ class Events {
   void name(const char* what, std::size_t track, const std::string& text) {
     add({{"name", what}, {"ph", "M"}, {"pid", 0}, {"tid", track}, {"args", {{"name", text}}}});
   }
+  // Begin and end as events of their own: a reader that adds a duration to a time misses the next slice by a
+  // rounding.
   void slice(std::size_t track, const char* category, const std::string& text, std::uint64_t begin,
              std::uint64_t cycles, json args) {
     if (cycles == 0) return;
     args["cycles"] = cycles;
-    add({{"name", text},
-         {"cat", category},
-         {"ph", "X"},
-         {"pid", 0},
-         {"tid", track},
-         {"ts", microseconds(nanoseconds(begin))},
-         {"dur", microseconds(nanoseconds(begin + cycles) - nanoseconds(begin))},
-         {"args", std::move(args)}});
+    json event = {{"name", text},
+                  {"cat", category},
+                  {"ph", "B"},
+                  {"pid", 0},
+                  {"tid", track},
+                  {"ts", microseconds(nanoseconds(begin))},
+                  {"args", std::move(args)}};
+    add(event);
+    event.erase("args");
+    event["ph"] = "E";
+    event["ts"] = microseconds(nanoseconds(begin + cycles));
+    add(event);
   }
   void counter(const std::string& text, std::uint64_t at, json args) {
     add({{"name", text},
@@ -47,6 +54,13 @@ class Events {
          {"ts", microseconds(nanoseconds(at))},
          {"args", std::move(args)}});
   }
+  // An arrow from a slice around cycle `from` of one track to the slice around `to` of another.
+  void flow(const std::string& text, std::size_t sender, std::uint64_t from, std::size_t receiver,
+            std::uint64_t to, const json& args) {
+    flow_end("s", text, sender, from, args);
+    flow_end("f", text, receiver, to, args);
+    ++flows_;
+  }
   std::string text(const json& other) const {
     return "{\"traceEvents\":[\n" + text_ + "\n],\"displayTimeUnit\":\"ns\",\"otherData\":" + dump(other) +
            "}\n";
@@ -54,6 +68,19 @@ class Events {
 
  private:
   static std::string dump(const json& j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
+  void flow_end(const char* kind, const std::string& text, std::size_t track, std::uint64_t at,
+                const json& args) {
+    json event = {{"name", text},
+                  {"cat", "words"},
+                  {"ph", kind},
+                  {"id", flows_},
+                  {"pid", 0},
+                  {"tid", track},
+                  {"ts", microseconds(nanoseconds(at))}};
+    if (*kind == 'f') event["bp"] = "e";  // the slice around it, not the next one
+    event["args"] = args;
+    add(event);
+  }
   void add(const json& event) {
     if (!text_.empty()) text_ += ",\n";
     text_ += dump(event);
@@ -65,6 +92,7 @@ class Events {
 
   double clock_hz_;
   std::string text_;
+  std::uint64_t flows_ = 0;
 };
 
 // Where the steps of the side section stand between the meetings of a call: the counter shows the fullest of
@@ -130,6 +158,8 @@ class Track {
   void exchange(const std::string& operation, std::uint64_t now, std::uint64_t cycles, json args) {
     events_.slice(id_, "exchange", operation, now, cycles, std::move(args));
   }
+  std::uint32_t tile() const { return tile_; }
+  std::size_t id() const { return id_; }
   void count(const std::vector<std::uint32_t>& points, std::uint64_t now) {
     if (points.empty()) return;
     const Live live =
@@ -200,7 +230,29 @@ class Trace {
     const json args = {{"phase", index}, {"step", p.step}};
     events_.slice(0, "exchange", step_name(p), now_, cycles, args);
     for (Track& t : tracks_) t.exchange(step_name(p), now_, cycles, args);
+    for (const Track& receiver : tracks_)
+      for (const Track& sender : tracks_)
+        if (sender.tile() != receiver.tile()) flow(sender, receiver, index);
     now_ += cycles;
+  }
+  // From when the first word that the receiver takes leaves, to when it arrives, both by the tile's own clock
+  // from the start of its row, behind the phase constant. Clocks start at different times: no arrow points
+  // back.
+  void flow(const Track& sender, const Track& receiver, std::uint32_t phase) {
+    const Window* first = nullptr;
+    std::uint64_t words = 0;
+    for (const Window& w : r_.rows[receiver.tile()][phase].windows) {
+      if (w.source != sender.tile()) continue;
+      if (first == nullptr) first = &w;
+      words += w.words;
+    }
+    if (words == 0) return;
+    const std::uint64_t row = now_ + r_.device.phase_constant;
+    const int travel = topology::tau(PhysId(sender.tile()), PhysId(receiver.tile())) + 1;  // hardware.md 2.2
+    const auto arrives = std::int64_t{first->begin};
+    const std::int64_t leaves = std::clamp<std::int64_t>(arrives - travel, 0, arrives);
+    events_.flow("words", sender.id(), row + static_cast<std::uint64_t>(leaves), receiver.id(),
+                 row + first->begin, {{"phase", phase}, {"words", words}});
   }
   const std::string& step_name(const Phase& p) const { return r_.steps[p.step - 1].name; }
 

@@ -205,9 +205,10 @@ void define(CLI::App& app, Invocation& i, Texts& t) {
                    "file for the trace instead of trace.json there; without -o nothing else is written")
       ->type_name("FILE");
   report
-      ->add_option(
-          "--trace-tile", i.trace_tiles,
-          "physical tile with a track in trace.json (repeatable; default: the fullest and the busiest)")
+      ->add_option("--trace-tile", i.trace_tiles,
+                   "physical tile with a track in the trace (repeatable; default: the fullest, the busiest, "
+                   "and the one that "
+                   "the fullest hears most from)")
       ->check(CLI::Range(0U, 1471U));
   CLI::Option* tile =
       inspect->add_option("--tile", i.inspect.tile, "physical tile: segments, program, phases");

@@ -18,12 +18,28 @@ namespace {
 
 constexpr std::size_t kMaxTraceTiles = 32;  // viewers load some hundred MB
 
-std::vector<std::uint32_t> fullest_and_busiest(const report::Report& r) {
+// The tile that sends most words of a call to `receiver`.
+std::uint32_t most_heard(const report::Report& r, std::uint32_t receiver) {
+  std::vector<std::uint64_t> words(r.tiles.size(), 0);
+  for (std::size_t p = 0; p < r.phases.size(); ++p)
+    for (const report::Window& w : r.rows[receiver][p].windows)
+      if (w.source != receiver) words[w.source] += std::uint64_t{w.words} * r.phases[p].iterations;
+  return static_cast<std::uint32_t>(std::ranges::max_element(words) - words.begin());
+}
+
+std::vector<std::uint32_t> default_tiles(const report::Report& r) {
   auto most = [&](auto figure) {
     return static_cast<std::uint32_t>(std::ranges::max_element(r.tiles, {}, figure) - r.tiles.begin());
   };
-  const std::uint32_t fullest = most(&report::Tile::peak_bytes), busiest = most(&report::Tile::kernel_cycles);
-  return fullest == busiest ? std::vector{fullest} : std::vector{fullest, busiest};
+  const std::uint32_t fullest = most(&report::Tile::peak_bytes);
+  return {fullest, most(&report::Tile::kernel_cycles), most_heard(r, fullest)};
+}
+
+std::vector<std::uint32_t> each_once(const std::vector<std::uint32_t>& tiles) {
+  std::vector<std::uint32_t> out;
+  for (const std::uint32_t t : tiles)
+    if (std::ranges::find(out, t) == out.end()) out.push_back(t);
+  return out;
 }
 
 void check_tiles(const report::Report& report, const std::vector<std::uint32_t>& tiles) {
@@ -90,7 +106,8 @@ ReportFiles write_report(const Host& host, const std::string& package_file, cons
   const package::Package package = package::read(package_file);
   const report::Report report = report_of(host, package, package_file);
   check_tiles(report, trace_tiles);
-  if (trace_tiles.empty()) trace_tiles = fullest_and_busiest(report);
+  if (trace_tiles.empty()) trace_tiles = default_tiles(report);
+  trace_tiles = each_once(trace_tiles);
   prepare(files);
   write(files.trace, report::to_trace(report, package, trace_tiles));
   if (!places.folder.empty()) write_page(files, report);

@@ -7,7 +7,7 @@ import subprocess
 import unittest
 
 from harness import SMALL, SOURCE, TempDir, result, tilewright
-from trace_rules import check_cycles, check_form
+from trace_rules import check_cycles, check_form, nanoseconds
 
 def travel(sender, receiver):
     """hardware.md 2.2: cycles from a word's send to the receiver's mux, less one."""
@@ -129,6 +129,68 @@ class Reports(TempDir):
                         if e["ph"] == "C" and e["name"] == f"live bytes of tile {tile}"]
                 self.assertEqual(max(live), report["tiles"]["peak_bytes"][tile])
 
+    def test_another_reader_of_the_format_sees_the_same_slices(self):
+        self.make("--layers", 2)
+        seen = self.folder / "seen.json"
+        done = subprocess.run(["node", SOURCE / "tests/web/trace.mjs", WEB, self.report / "trace.json", seen],
+                              capture_output=True, text=True, timeout=600)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        seen = json.loads(seen.read_text())
+        slices, _ = check_form(self, json.loads((self.report / "trace.json").read_text()))
+        self.assertEqual(len(seen["profiles"]), len(slices))
+        for profile, track in zip(seen["profiles"], slices.values()):
+            self.assertEqual(profile["unit"], "microseconds")
+            found = []
+            for begin, end in zip(profile["events"][::2], profile["events"][1::2]):
+                self.assertEqual((begin["type"], end["type"], begin["frame"]), ("O", "C", end["frame"]))
+                name = seen["shared"]["frames"][begin["frame"]]["name"]
+                found.append((nanoseconds(begin["at"]), nanoseconds(end["at"]), name.split(" {")[0]))
+            self.assertEqual(found, [(s[0], s[1], s[2]["name"]) for s in track])
+
+    def heard(self, tile, phase):
+        """{sender: words} of the row of a tile, from its disassembly: the mux turns, a word an event (hardware.md 3.1)."""
+        row = result("inspect", self.package, "--tile", tile, "--phase", phase)["inspect"]["phase"]["row"]
+        turns = []
+        for line in row["lines"]:
+            name, _, rest = line["text"].partition(" ")
+            fields = [int(f, 0) for f in rest.split(", ")] if name.startswith(("delayxpic", "sendpic")) else []
+            if name == "delayxpic":
+                turns.append((line["event"] + fields[0], fields[2]))
+            elif name == "sendpic" and fields[1] < 2:
+                turns.append((line["event"] + 1, fields[2]))
+            elif name == "sendpicp":
+                turns.append((line["event"] + 1, fields[4] & 0x1FFF))
+        words = {}
+        for (begin, sender), (end, _) in zip(turns, turns[1:] + [(row["events"], 0)]):
+            if sender != 0x640:
+                words[sender] = words.get(sender, 0) + end - begin
+        return words
+
+    def test_arrows_follow_the_words_between_the_tracks(self):
+        self.make("--layers", 2)
+        trace = json.loads((self.report / "trace.json").read_text())
+        slices, flows = check_form(self, trace)
+        tiles = {e["tid"]: int(e["args"]["name"].split()[1]) for e in trace["traceEvents"]
+                 if e["name"] == "thread_name" and e["tid"] > 0}
+        self.assertGreater(len(tiles), 1)
+        phases = json.loads((self.report / "report.json").read_text())["report"]["phases"]
+        receiver = 1  # the fullest tile
+        wanted = {}
+        for phase, iterations in enumerate(phases["iterations"]):
+            heard = self.heard(tiles[receiver], phase)
+            for track, tile in tiles.items():
+                if track != receiver and tile in heard:
+                    wanted[track, phase, heard[tile]] = iterations
+        found = {}
+        for ends in flows:
+            if ends["f"]["tid"] == receiver:
+                key = (ends["s"]["tid"], ends["f"]["args"]["phase"], ends["f"]["args"]["words"])
+                found[key] = found.get(key, 0) + 1
+                around = [s[2] for s in slices[0, receiver] if s[0] <= 1000 * ends["f"]["ts"] < s[1]]
+                self.assertEqual(around[0]["args"]["phase"], key[1])
+        self.assertEqual(found, wanted)
+        self.assertIn(2, found.values())  # in a Repeat of two
+
     def test_all_tiles_are_as_busy_as_in_a_run(self):
         self.make("--layers", 2)
         simulated = result("run", self.package, "--reference", "none")["run"]["simulated"]
@@ -137,7 +199,7 @@ class Reports(TempDir):
             chosen = [o for t in range(first, first + 32) for o in ("--trace-tile", t)]
             tilewright("report", self.package, "--trace", self.folder / "t.json", *chosen, check=0)
             for e in json.loads((self.folder / "t.json").read_text())["traceEvents"]:
-                if e["ph"] == "X" and e["tid"] > 0 and e["cat"] in ("kernel", "supervisor", "row setup"):
+                if e["ph"] == "B" and e["tid"] > 0 and e["cat"] in ("kernel", "supervisor", "row setup"):
                     busy += e["args"]["cycles"]
         self.assertEqual(busy // tiles, simulated["compute_cycles"])
 

@@ -79,15 +79,18 @@ TEST(Trace, EveryTrackIsFilledFromZeroToTheCyclesOfTheCall) {
   const package::Package p = sample();
   const json trace = traced(p, {0, 1});
   std::map<int, std::uint64_t> at;
+  std::map<int, double> end;
   std::map<std::string, std::uint64_t> by_category;
   for (const json& e : trace["traceEvents"]) {
-    if (e["ph"] != "X") continue;
+    if (e["ph"] == "E") end[e["tid"]] = e["ts"];
+    if (e["ph"] != "B") continue;
     std::uint64_t& now = at[e["tid"]];
+    EXPECT_EQ(e["ts"], end[e["tid"]]);                                            // no gap
     EXPECT_NEAR(e["ts"].get<double>(), static_cast<double>(now) / 1500, 0.0005);  // microseconds at 1.5 GHz
     now += e["args"]["cycles"].get<std::uint64_t>();
-    EXPECT_NEAR(e["ts"].get<double>() + e["dur"].get<double>(), static_cast<double>(now) / 1500, 0.0006);
     if (e["tid"] == 1) by_category[e["cat"]] += e["args"]["cycles"].get<std::uint64_t>();
   }
+  for (const auto& [track, ts] : end) EXPECT_NEAR(ts, static_cast<double>(at[track]) / 1500, 0.0005);
   EXPECT_EQ(at.size(), 3U);
   for (const auto& [track, cycles] : at) EXPECT_EQ(cycles, made(p).cycles) << track;
   EXPECT_EQ(trace["otherData"]["cycles"], made(p).cycles);
@@ -100,7 +103,7 @@ TEST(Trace, PhasesStandOnTheDevicesTrackInOrderARepeatsAllTimes) {
   std::vector<std::string> names;
   const json trace = traced(sample(), {});
   for (const json& e : trace["traceEvents"])
-    if (e["ph"] == "X" && e["cat"] == "exchange") names.push_back(e["name"]);
+    if (e["ph"] == "B" && e["cat"] == "exchange") names.push_back(e["name"]);
   EXPECT_THAT(names, ElementsAre("in", "layer/a", "layer/a", "layer/a", "out"));
 }
 
@@ -114,6 +117,23 @@ TEST(Trace, TheCounterShowsLiveBytesOfTheTile) {
   for (const auto& [ts, bytes] : live) standard.push_back(bytes);
   EXPECT_THAT(standard, ElementsAre(0, 8192, 0, 8192, 0, 8192, 0));
   EXPECT_TRUE(std::ranges::is_sorted(live, {}, [](const auto& l) { return l.first; }));
+}
+
+// Tile 0 hears three words of tile 1 in the first phase, whose rows begin behind the phase constant; what a
+// tile hears of itself gets no arrow.
+TEST(Trace, WordsBetweenTracksAreArrows) {
+  const json trace = traced(sample(), {0, 1});
+  std::vector<json> ends;
+  for (const json& e : trace["traceEvents"])
+    if (e["ph"] == "s" || e["ph"] == "f") ends.push_back(e);
+  ASSERT_EQ(ends.size(), 2U);
+  EXPECT_EQ(ends[0]["id"], ends[1]["id"]);
+  EXPECT_EQ(ends[0]["tid"], 2);  // tile 1
+  EXPECT_EQ(ends[1]["tid"], 1);
+  const double row = 70 + c600().phase_constant;
+  EXPECT_NEAR(ends[1]["ts"].get<double>(), (row + 11) / 1500, 0.0005);  // delays of 5, 4 words, 2
+  EXPECT_GE(ends[0]["ts"].get<double>(), row / 1500 - 0.0005);
+  EXPECT_EQ(ends[1]["args"]["words"], 3);
 }
 
 TEST(Report, AProgramThatDoesNotFollowItsStepsIsRefused) {
