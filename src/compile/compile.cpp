@@ -135,12 +135,12 @@ struct Placed {
 };
 
 Placed place_all(const Device& device, const plan::Plan& plan, const tile::Program& program,
-                 std::uint32_t code, std::uint32_t rows, unsigned threads) {
+                 std::uint32_t code, std::uint32_t rows, const Options& options) {
   Placed out;
   out.problems = tile::placement_problems(device, program, code, rows);
   out.placements.resize(out.problems.size());
   std::vector<std::unique_ptr<place::NoFit>> failed(out.problems.size());
-  parallel_for(out.problems.size(), 8, threads, [&](std::size_t begin, std::size_t end) {
+  parallel_for(out.problems.size(), 8, options.threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t t = begin; t < end; ++t) {
       place::Result result = place::solve(device, out.problems[t].problem);
       if (auto* placement = std::get_if<place::Placement>(&result)) {
@@ -155,7 +155,12 @@ Placed place_all(const Device& device, const plan::Plan& plan, const tile::Progr
   for (std::uint32_t t = 0; t < failed.size(); ++t) {
     if (failed[t]) failures.push_back({t, std::move(*failed[t])});
   }
-  if (!failures.empty()) throw capacity_error(plan, program, out.problems, failures);
+  if (!failures.empty()) {
+    Error error = capacity_error(plan, program, out.problems, failures);
+    const TileId tile(error.capacity->tile);
+    if (options.on_unplaced) options.on_unplaced(plan, program, tile, out.problems[tile.value]);
+    throw error;
+  }
   out.addresses.of.assign(program.buffers.size(), 0);
   out.taken.assign(program.buffers.size(), 0);
   for (std::size_t t = 0; t < out.problems.size(); ++t) {
@@ -372,7 +377,7 @@ Result compile(const Device& device, const graph::Graph& graph, const Options& o
   emit::RowTables tables;
   for (;; reserved += device.element_bytes) {
     progress.stage("place");
-    placed = place_all(device, out.plan, out.program, code, reserved, options.threads);
+    placed = place_all(device, out.plan, out.program, code, reserved, options);
     require_good(findings, "tile program");
     report.seconds_place += watch.lap();
     progress.stage("exchange", out.program.phases.size());

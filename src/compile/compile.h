@@ -13,9 +13,14 @@
 #include "package/package.h"
 #include "plan/build.h"
 #include "target/device.h"
+#include "tile/problems.h"
 #include "tile/program.h"
 
 namespace tw::compile {
+
+// Called when no placement was found, with the problem of the logical tile that the error will name.
+using OnUnplaced =
+    std::function<void(const plan::Plan&, const tile::Program&, TileId, const tile::TilePlacement&)>;
 
 struct Options {
   plan::Options plan;
@@ -26,6 +31,7 @@ struct Options {
   bool checkpoints = false;  // diagnostic package: a trap after every completed operation
   bool check_rows = false;   // run exchange::check on every phase (debug, tests)
   unsigned threads = 0;
+  OnUnplaced on_unplaced;
 };
 
 // What the optimiser tried (optimise.h).

@@ -34,6 +34,9 @@ struct Problem {
   std::uint32_t iterations = 1;  // of the enclosing Repeat; 1 outside
 };
 std::vector<std::string> verify(const Device& device, const Problem& problem);
+// What is wrong with one transfer whose receivers index `receivers`; empty: nothing.
+std::string fault_of(const Device& device, const Transfer& transfer, const std::vector<Receiver>& receivers,
+                     std::uint32_t iterations);
 
 // A scheduled message: a coalesced or split piece of the problem's transfers with its start.
 struct Message {
@@ -47,6 +50,9 @@ struct Schedule {
   std::uint32_t horizon = 0;      // max over tiles, events
   std::uint32_t bound_words = 0;  // LB: max over tiles of max(words sent, words received)
 };
+// Rules of the messages alone, hazards of memory elements left out (hardware.md 3.5: S1, S2, R1, R4, C2).
+// Empty = good: encode() makes rows of them, and check() says whether these do what a problem asks for.
+std::vector<std::string> verify(const Device& device, const Schedule& schedule);
 
 struct Options {
   std::uint32_t stream_words =

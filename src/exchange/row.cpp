@@ -15,31 +15,6 @@ constexpr std::uint32_t kShortestRow = 6;   // hardware.md 3.3
 
 std::uint32_t mux_to_store(PhysId tile) { return 52 + 2 * topology::row_of(tile); }
 
-// Mux and pointer controls of the streams in their final order (R2, R3, decision 28), ascending by cycle; of
-// two on one cycle the mux control comes first.
-std::vector<RowControl> controls_of(const TileWork& work) {
-  std::vector<RowControl> selects, pointers;
-  const std::uint32_t shift = mux_to_store(work.tile);
-  for (std::size_t i = 0; i < work.receives.size(); ++i) {
-    const ReceiveSpan& r = work.receives[i];
-    const ReceiveSpan* previous = i > 0 ? &work.receives[i - 1] : nullptr;
-    const bool cut_over = previous && previous->select + previous->words == r.select;
-    TW_CHECK(!previous || previous->select + previous->words <= r.select, "mux windows overlap");
-    if (previous && !cut_over)
-      selects.push_back({previous->select + previous->words, isa::kMuxNeutral, false});
-    if (!cut_over || previous->source != r.source) selects.push_back({r.select, r.source.value, false});
-    const bool carried = previous && previous->address + 4 * previous->words == r.address;
-    if (!carried) pointers.push_back({r.select + shift, r.address / 4, true});
-  }
-  if (!work.receives.empty()) {
-    const ReceiveSpan& last = work.receives.back();
-    selects.push_back({last.select + last.words, isa::kMuxNeutral, false});
-  }
-  std::vector<RowControl> all(selects.size() + pointers.size());
-  std::ranges::merge(selects, pointers, all.begin(), {}, &RowControl::cycle, &RowControl::cycle);
-  return all;
-}
-
 std::uint32_t horizon_of(const TileWork& work) {
   std::uint32_t horizon = 0;
   if (!work.sends.empty()) {
@@ -180,6 +155,29 @@ void join_sends(std::vector<SendSpan>& sends, std::uint32_t limit) {
 }
 
 }  // namespace
+
+std::vector<RowControl> controls_of(const TileWork& work) {
+  std::vector<RowControl> selects, pointers;
+  const std::uint32_t shift = mux_to_store(work.tile);
+  for (std::size_t i = 0; i < work.receives.size(); ++i) {
+    const ReceiveSpan& r = work.receives[i];
+    const ReceiveSpan* previous = i > 0 ? &work.receives[i - 1] : nullptr;
+    const bool cut_over = previous && previous->select + previous->words == r.select;
+    TW_CHECK(!previous || previous->select + previous->words <= r.select, "mux windows overlap");
+    if (previous && !cut_over)
+      selects.push_back({previous->select + previous->words, isa::kMuxNeutral, false});
+    if (!cut_over || previous->source != r.source) selects.push_back({r.select, r.source.value, false});
+    const bool carried = previous && previous->address + 4 * previous->words == r.address;
+    if (!carried) pointers.push_back({r.select + shift, r.address / 4, true});
+  }
+  if (!work.receives.empty()) {
+    const ReceiveSpan& last = work.receives.back();
+    selects.push_back({last.select + last.words, isa::kMuxNeutral, false});
+  }
+  std::vector<RowControl> all(selects.size() + pointers.size());
+  std::ranges::merge(selects, pointers, all.begin(), {}, &RowControl::cycle, &RowControl::cycle);
+  return all;
+}
 
 std::vector<TileWork> work_by_tile(const Device& device, const Schedule& schedule) {
   std::uint32_t tiles = 0;

@@ -35,6 +35,10 @@ struct RowControl {
   bool pic = false;         // pointer; else mux
 };
 
+// Mux and pointer controls of the streams in their final order (R2, R3, decision 28), ascending by cycle; of
+// two on one cycle the mux control comes first. Overlapping windows are an InternalError.
+std::vector<RowControl> controls_of(const TileWork& work);
+
 // Row from sends and controls ascending in time (on one cycle: mux, then pointer) that lasts `horizon`
 // events. False when no padding can put some sendpicp on an 8-byte boundary (C2). Broken rules S1, S2, R1 and
 // C1 are InternalErrors.

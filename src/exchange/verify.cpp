@@ -11,23 +11,26 @@ namespace {
 
 constexpr std::size_t kMaxFaults = 50;
 
-std::string transfer_fault(const Device& d, const Problem& p, const Transfer& t) {
+}  // namespace
+
+std::string fault_of(const Device& d, const Transfer& t, const std::vector<Receiver>& receivers,
+                     std::uint32_t iterations) {
   if (t.source.value >= d.tiles) return fmt::format("source tile {} does not exist", t.source.value);
   if (t.words == 0) return "no words";
   if (t.source_address % 4 || t.source_stride % 4) return "source address or stride is no multiple of 4";
   const std::uint64_t bytes = 4ull * t.words;
   const std::uint64_t last =
-      t.source_address + static_cast<std::uint64_t>(t.source_stride) * (p.iterations - 1) + bytes;
+      t.source_address + static_cast<std::uint64_t>(t.source_stride) * (iterations - 1) + bytes;
   if (t.source_address < d.memory_base || last > d.memory_end) {
     return fmt::format("source [{:#x}, {:#x}) is outside memory", t.source_address, last);
   }
   if (t.receiver_count == 0) return "no receiver";
-  if (static_cast<std::uint64_t>(t.first_receiver) + t.receiver_count > p.receivers.size()) {
+  if (static_cast<std::uint64_t>(t.first_receiver) + t.receiver_count > receivers.size()) {
     return "receivers outside the list";
   }
   std::vector<std::uint32_t> tiles;
   for (std::uint32_t k = 0; k < t.receiver_count; ++k) {
-    const Receiver& r = p.receivers[t.first_receiver + k];
+    const Receiver& r = receivers[t.first_receiver + k];
     if (r.tile.value >= d.tiles) return fmt::format("receiver tile {} does not exist", r.tile.value);
     if (r.address % 4) return "destination address is no multiple of 4";
     if (r.address < d.memory_base || r.address + bytes > d.memory_end) {
@@ -35,7 +38,7 @@ std::string transfer_fault(const Device& d, const Problem& p, const Transfer& t)
     }
     if (r.tile == t.source) {
       if (t.receiver_count == 1) return "the only receiver is the source";
-      if (overlaps(t.source_address, bytes, t.source_stride, p.iterations, r.address, bytes)) {
+      if (overlaps(t.source_address, bytes, t.source_stride, iterations, r.address, bytes)) {
         return "the source receives over the words it sends";
       }
     }
@@ -46,13 +49,11 @@ std::string transfer_fault(const Device& d, const Problem& p, const Transfer& t)
   return {};
 }
 
-}  // namespace
-
 std::vector<std::string> verify(const Device& device, const Problem& problem) {
   std::vector<std::string> faults;
   if (problem.iterations == 0) return {"no iterations"};
   for (std::size_t i = 0; i < problem.transfers.size() && faults.size() < kMaxFaults; ++i) {
-    const std::string fault = transfer_fault(device, problem, problem.transfers[i]);
+    const std::string fault = fault_of(device, problem.transfers[i], problem.receivers, problem.iterations);
     if (!fault.empty()) faults.push_back(fmt::format("transfer {}: {}", i, fault));
   }
   return faults;

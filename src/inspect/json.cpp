@@ -165,7 +165,7 @@ std::string json(const package::Package& p, const Selection& selection) {
     j["inspect"]["tile"] = tile_json(tile);
     if (selection.phase) j["inspect"]["phase"] = phase_json(tile, *selection.phase);
   }
-  return j.dump(2) + "\n";
+  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace tw::inspect

@@ -24,6 +24,8 @@ const char* const kExamples =
     "      which batches fit the device, and what limits those that do not\n"
     "  tilewright inspect small.ipuexe --tile 0 --phase 3\n"
     "      bindings, segments, the program and one exchange row of tile 0\n"
+    "  tilewright problem small.ipuexe --tile 0 -o placement.json && tilewright check placement.json\n"
+    "      write the placement problem of tile 0 with our solution for other solvers, judge a solution\n"
     "  tilewright report small.ipuexe -o small-report\n"
     "      write report.html (memory and phases, opens offline), report.json and trace.json\n";
 
@@ -182,6 +184,11 @@ void define(CLI::App& app, Invocation& i, Texts& t) {
                           "fit siglip-so400m --batch 1..4 --json fit.json", Command::Fit);
   CLI::App* inspect = command("inspect", "what is in a package: bindings, segments, program, rows",
                               "inspect one.ipuexe --tile 17 --phase 4", Command::Inspect);
+  CLI::App* problem =
+      command("problem", "write a placement or exchange problem with our solution, for other solvers",
+              "problem one.ipuexe --tile 17 -o placement.json", Command::Problem);
+  CLI::App* check = command("check", "judge the solution in a problem file: every broken rule",
+                            "check placement.json", Command::Check);
   CLI::App* report = command("report", "memory, liveness, addresses and phases as a page and as JSON",
                              "report one.ipuexe -o one-report", Command::Report);
   CLI::App* completion =
@@ -193,11 +200,24 @@ void define(CLI::App& app, Invocation& i, Texts& t) {
   for (CLI::App* sub : {compile, e2e}) batch_options(*sub, i, t);
   fit_options(*fit, t);
   for (CLI::App* sub : {run, e2e, compare}) run_options(*sub, i, t);
-  for (CLI::App* sub : {compile, run, e2e, compare, fit, inspect, report}) common_options(*sub, i, t);
+  for (CLI::App* sub : {compile, run, e2e, compare, fit, inspect, problem, check, report})
+    common_options(*sub, i, t);
   compile->add_option("-o,--output", i.package, "package file")->type_name("FILE")->required();
   e2e->add_option("-o,--output", i.package, "also write the package")->type_name("FILE");
-  for (CLI::App* sub : {run, compare, inspect, report})
+  for (CLI::App* sub : {run, compare, inspect, problem, report})
     sub->add_option("package", i.package, "the package")->type_name("FILE")->required();
+  compile
+      ->add_option("--dump-problems", i.unplaced_folder,
+                   "folder for the placement problem of the tile that does not fit")
+      ->type_name("DIR");
+  problem->add_option("--tile", i.problem.tile, "placement of this physical tile");
+  problem->add_option("--phase", i.problem.phase, "schedule of this exchange phase");
+  problem->add_option("-o,--output", i.problem_file, "problem file (JSON); '-' is standard output")
+      ->type_name("FILE")
+      ->required();
+  check->add_option("problem", i.problem_file, "problem file (JSON) with a solution")
+      ->type_name("FILE")
+      ->required();
   report->add_option("-o,--output", i.folder, "folder for report.html, report.json and trace.json")
       ->type_name("DIR");
   report

@@ -9,11 +9,12 @@
 #include "tools/fit.h"
 #include "tools/help.h"
 #include "tools/pipeline.h"
+#include "tools/problem.h"
 #include "tools/recipe.h"
 
 namespace tw::tools {
 
-enum class Command { Compile, Run, E2e, Compare, Fit, Inspect, Report, Completion, Man };
+enum class Command { Compile, Run, E2e, Compare, Fit, Inspect, Problem, Check, Report, Completion, Man };
 
 struct Invocation {
   Command command = Command::E2e;
@@ -28,6 +29,9 @@ struct Invocation {
   std::string json;    // --json FILE, "-" = standard output
   inspect::Selection inspect;
   bool inspect_assembly = false;
+  ProblemChoice problem;
+  std::string problem_file;     // problem: -o; check: FILE.json
+  std::string unplaced_folder;  // compile: --dump-problems
   FitOptions fit;
   unsigned threads = 0;
   ProgressMode progress = ProgressMode::Auto;

@@ -14,6 +14,7 @@
 #include "tools/ipu_e2e.h"
 #include "tools/json.h"
 #include "tools/man.h"
+#include "tools/problem.h"
 #include "tools/program.h"
 #include "tools/report_files.h"
 
@@ -41,9 +42,23 @@ PackageFile write_package(const Invocation& i, Compiled& compiled) {
 // The recipe that a package carries; what is built again must be what is in it.
 Recipe recipe_of(const package::Package& package) { return recipe_from_json(package.side.recipe_json); }
 
+// The model, or its error with the problem of the tile that it names in a file.
+Compiled compile_or_dump(const Invocation& i, const Host& host) {
+  std::optional<inspect::PlacementProblem> unplaced;
+  try {
+    return compile_model(host, i.recipe, keep_unplaced(unplaced));
+  } catch (const Error& e) {
+    if (i.unplaced_folder.empty() || exit_code(e.kind) != 3) throw;
+    host.progress->finish();
+    print_table(i, unplaced ? problem_table(*unplaced, write_unplaced(host, *unplaced, i.unplaced_folder))
+                            : "  problem                    none: not refused by placement\n");
+    throw;
+  }
+}
+
 int compile_command(const Invocation& i, const Host& host) {
   require_writable(i.package);
-  Compiled compiled = compile_model(host, i.recipe);
+  Compiled compiled = compile_or_dump(i, host);
   const PackageFile file = write_package(i, compiled);
   host.progress->finish();
   print_table(i, compile_table(i.recipe, compiled.model, compiled.result.report) +
@@ -103,6 +118,23 @@ int inspect_command(const Invocation& i) {
   return 0;
 }
 
+int problem_command(const Invocation& i, const Host& host) {
+  if (i.problem_file != "-") require_writable(i.problem_file);
+  const inspect::Problem problem = problem_of(host, i.package, i.problem);
+  host.progress->finish();
+  write_text(inspect::to_json(host.device, problem), i.problem_file);
+  print_table(i, problem_table(problem, i.problem_file));
+  print_json(i, problem_result_json(problem, i.problem_file));
+  return 0;
+}
+
+int check_command(const Invocation& i, const Host& host) {
+  const inspect::Verdict verdict = check_file(host, i.problem_file);
+  print_table(i, verdict_table(verdict));
+  print_json(i, verdict_json(verdict));
+  return verdict.broken.empty() ? 0 : 5;
+}
+
 int report_command(const Invocation& i, const Host& host) {
   const ReportFiles files = write_report(host, i.package, {i.folder, i.trace}, i.trace_tiles);
   print_table(i, report_table(files));
@@ -141,6 +173,10 @@ int dispatch(const Invocation& i) {
       return fit_command(i, host);
     case Command::Inspect:
       return inspect_command(i);
+    case Command::Problem:
+      return problem_command(i, host);
+    case Command::Check:
+      return check_command(i, host);
     case Command::Report:
       return report_command(i, host);
     case Command::Completion:

@@ -191,13 +191,13 @@ std::string error_json(const Error& error) {
       e["suggestions"].push_back({{"change", s.change}, {"saves_bytes", s.saves_bytes}});
   }
   j["error"] = e;
-  return j.dump(2) + "\n";
+  return j.dump(2, ' ', false, json::error_handler_t::replace) + "\n";  // file names may be no UTF-8
 }
 
 std::string internal_error_json(const std::string& what) {
   json j = envelope();
   j["error"] = {{"kind", "internal"}, {"message", what}};
-  return j.dump(2) + "\n";
+  return j.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace tw::tools

@@ -101,13 +101,14 @@ std::uint64_t product_macs(const std::vector<ref::Extent>& extents) {
 
 }  // namespace
 
-Compiled compile_model(const Host& host, const Recipe& recipe) {
+Compiled compile_model(const Host& host, const Recipe& recipe, const compile::OnUnplaced& on_unplaced) {
   Compiled out;
   out.model = model::build(recipe.model);
   out.recipe = recipe;
   out.recipe.model = out.model.config;
-  out.result = compile::optimise(host.device, out.model.graph, compile_options(out.recipe, host.threads),
-                                 *host.progress);
+  compile::Options options = compile_options(out.recipe, host.threads);
+  options.on_unplaced = on_unplaced;
+  out.result = compile::optimise(host.device, out.model.graph, options, *host.progress);
   out.recipe.choices = compile::candidates_of(out.result.plan.choices);
   host.progress->stage("weights");
   model::RandomTensors random(out.model.graph, recipe.seed);

@@ -27,7 +27,7 @@ struct Compiled {
   compile::Result result;
   package::Package package;  // image, packed weights, side section (without the file's own figures)
 };
-Compiled compile_model(const Host& host, const Recipe& recipe);
+Compiled compile_model(const Host& host, const Recipe& recipe, const compile::OnUnplaced& on_unplaced = {});
 
 // What `run` checks against: fp32 or exact, both, none.
 struct Checks {

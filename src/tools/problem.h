@@ -1,0 +1,37 @@
+// Problems of a package for other solvers: `problem` writes one with our solution, `check` judges a file
+// (docs/problems.md).
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "inspect/problem.h"
+#include "tools/pipeline.h"
+
+namespace tw::tools {
+
+// What to write: the placement of a physical tile, or the schedule of a phase.
+struct ProblemChoice {
+  std::optional<std::uint32_t> tile, phase;
+};
+// The package's recipe is built again; its image must be that of the package, and so must the rows of a
+// phase. Error{File} otherwise, Error{Usage} for a tile or phase that is not there, or when not exactly one
+// is chosen.
+inspect::Problem problem_of(const Host& host, const std::string& package_file, const ProblemChoice& choice);
+
+// Keeps the problem of the tile that a build which finds no placement will name. `out` outlives the function.
+compile::OnUnplaced keep_unplaced(std::optional<inspect::PlacementProblem>& out);
+
+// Writes FOLDER/placement-tile-T.json and returns its name.
+std::string write_unplaced(const Host& host, const inspect::PlacementProblem& problem,
+                           const std::string& folder);
+
+// Reads and judges a problem file.
+inspect::Verdict check_file(const Host& host, const std::string& file);
+
+std::string problem_table(const inspect::Problem& problem, const std::string& file);
+std::string problem_result_json(const inspect::Problem& problem, const std::string& file);
+std::string verdict_table(const inspect::Verdict& verdict);
+std::string verdict_json(const inspect::Verdict& verdict);
+
+}  // namespace tw::tools
