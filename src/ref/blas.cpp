@@ -33,10 +33,10 @@ void add_products(const graph::Graph& graph, const std::vector<graph::Op>& ops, 
       const std::uint32_t k = shape(0).back();
       const auto weights = static_cast<std::uint32_t>(tensor::elements(shape(1)) / k / y.back());
       const auto rows = static_cast<std::uint32_t>(tensor::elements(y) / y.back() / weights);
-      out.push_back({rows, y.back(), k, times * weights});
+      out.push_back({rows, y.back(), k, times * weights, op.path});
     } else if (op.kind == graph::OpKind::Attention) {
-      out.push_back({shape(0)[1], shape(1)[1], shape(0)[2], times * shape(0)[0]});
-      out.push_back({shape(0)[1], shape(2)[2], shape(1)[1], times * shape(0)[0]});
+      out.push_back({shape(0)[1], shape(1)[1], shape(0)[2], times * shape(0)[0], op.path});
+      out.push_back({shape(0)[1], shape(2)[2], shape(1)[1], times * shape(0)[0], op.path});
     } else if (op.kind == graph::OpKind::Repeat) {
       const graph::Repeat& repeat = graph.repeats[op.repeat];
       add_products(graph, repeat.body, times * repeat.count, out);

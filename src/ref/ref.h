@@ -28,6 +28,8 @@ double max_abs_error(std::span<const float> actual, std::span<const float> expec
 // goals.md.
 struct Extent {
   std::uint32_t m, n, k, count;
+  std::string path;  // of the operation
+  std::uint64_t macs() const { return std::uint64_t{m} * n * k * count; }
 };
 std::vector<Extent> products(const graph::Graph& graph);  // every GEMM and attention product
 double blas_seconds(std::span<const Extent> extents, unsigned threads);

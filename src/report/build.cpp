@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <utility>
 
 #include "base/error.h"
 #include "report/memory.h"
@@ -142,6 +143,33 @@ void add_tile(Report& out, std::uint32_t t, const TileCall& call) {
   out.kernel_cycles_after = std::max(out.kernel_cycles_after, call.kernel_cycles.back());
 }
 
+void add_kernels(const std::vector<TileCall>& calls, Report& out) {
+  std::map<std::pair<std::uint32_t, std::uint16_t>, KernelUse> all;
+  for (const TileCall& call : calls) {
+    for (const KernelUse& k : call.kernels) {
+      KernelUse& use = all[{k.phase, k.code}];
+      use.phase = k.phase;
+      use.code = k.code;
+      use.calls += k.calls;
+      use.cycles += k.cycles;
+      use.cycles_max = std::max(use.cycles_max, k.cycles);
+      use.macs += k.macs;
+    }
+  }
+  for (const auto& [key, use] : all) out.kernels.push_back(use);
+}
+
+// Cycles before a barrier without a phase count for the phase behind it.
+void add_meetings(Report& out) {
+  std::uint64_t before = 0;
+  for (const Meeting& m : out.meetings) {
+    out.cycles += m.cycles;
+    before += m.cycles;
+    if (m.phase < out.phases.size()) out.phases[m.phase].before_cycles += std::exchange(before, 0);
+  }
+  out.cycles_after = before;
+}
+
 void call_figures(const package::Package& p, std::uint32_t program, unsigned threads, Report& out) {
   name_phases(out);
   std::vector<TileCall> calls = follow_call(p.image, program, threads, out);
@@ -156,7 +184,8 @@ void call_figures(const package::Package& p, std::uint32_t program, unsigned thr
     phase.kernel_cycles_mean /= static_cast<double>(out.tiles.size());
     out.cycles += phase.exchange_cycles;
   }
-  for (const Meeting& m : out.meetings) out.cycles += m.cycles;
+  add_kernels(calls, out);
+  add_meetings(out);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/version.h"
+#include "kernel/macs.h"
 #include "report/report.h"
 #include "target/topology.h"
 
@@ -66,7 +67,27 @@ json phases_json(const std::vector<Phase>& p) {
           {"exchange_cycles", column(p, &Phase::exchange_cycles)},
           {"kernel_cycles_max", column(p, &Phase::kernel_cycles_max)},
           {"kernel_cycles_mean", column(p, &Phase::kernel_cycles_mean)},
-          {"kernel_tile", column(p, &Phase::kernel_tile)}};
+          {"kernel_tile", column(p, &Phase::kernel_tile)},
+          {"before_cycles", column(p, &Phase::before_cycles)}};
+}
+
+json kernels_json(const std::vector<KernelUse>& kernels) {
+  std::map<std::uint16_t, std::size_t> index;
+  json names = json::array(), peaks = json::array();
+  for (const KernelUse& k : kernels) {
+    const auto code = static_cast<kernel::Code>(k.code);
+    if (!index.try_emplace(k.code, index.size()).second) continue;
+    names.push_back(kernel::find(code)->name);
+    peaks.push_back(kernel::peak_macs(code));
+  }
+  return {{"names", names},
+          {"peak_macs", peaks},
+          {"phase", column(kernels, &KernelUse::phase)},
+          {"kernel", column(kernels, [&](const KernelUse& k) { return index.at(k.code); })},
+          {"calls", column(kernels, &KernelUse::calls)},
+          {"cycles", column(kernels, &KernelUse::cycles)},
+          {"cycles_max", column(kernels, &KernelUse::cycles_max)},
+          {"macs", column(kernels, &KernelUse::macs)}};
 }
 
 // Lists of numbers, each stored once.
@@ -220,6 +241,9 @@ std::string to_json(const Report& r) {
   out["phases"] = phases_json(r.phases);
   out["exchange"] = ExchangeJson(r).dump();
   out["fabric"] = fabric_json(r.tiles.size());
+  out["kernels"] = kernels_json(r.kernels);
+  out["cycles"] = r.cycles;
+  out["cycles_after"] = r.cycles_after;
   out["kernel_cycles_after"] = r.kernel_cycles_after;
   out["areas"] = {{"name", column(r.areas, &Area::name)},
                   {"kind", column(r.areas, &Area::kind)},

@@ -52,6 +52,16 @@ struct Phase {                             // static exchange phase
       0;                          // of the busiest tile between the phase before and this one, all iterations
   double kernel_cycles_mean = 0;  // over all tiles
   std::uint32_t kernel_tile = 0;
+  std::uint64_t before_cycles = 0;  // from the phase before until the last tile is there, all iterations
+};
+
+// Calls of one kernel before one phase, all iterations.
+struct KernelUse {
+  std::uint32_t phase = 0;              // index; the number of phases: behind the last
+  std::uint16_t code = 0;               // kernel::Code
+  std::uint64_t calls = 0, cycles = 0;  // over all tiles
+  std::uint64_t cycles_max = 0;         // of the tile that spends most on it
+  std::uint64_t macs = 0;               // multiply-adds over all tiles, padding in; 0: no product
 };
 
 // A turn of a tile's mux to a sender: `words` words arrive there at the tile's own events from `begin` on,
@@ -101,8 +111,9 @@ struct Report {
   std::vector<Area> areas;
   std::vector<Meeting> meetings;  // of one call, in order; the last is its end
   std::uint64_t cycles = 0;  // of one call: all meetings, each phase with its horizon and the phase constant
-  std::uint64_t kernel_cycles_after = 0;  // busiest tile behind the last phase
-  std::vector<std::vector<Row>> rows;     // per tile and phase
+  std::uint64_t kernel_cycles_after = 0, cycles_after = 0;  // behind the last phase: kernels, busiest; all
+  std::vector<KernelUse> kernels;                           // by phase, then by code
+  std::vector<std::vector<Row>> rows;                       // per tile and phase
 };
 
 // Error{File} when the side section lacks what the report shows.

@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -70,6 +72,67 @@ Stretch next_meeting(TileWalk& walk, const Meeting& expected, std::uint32_t tile
   return s;
 }
 
+namespace {
+
+// The stretches of one tile, added up by the phase that follows.
+class Adder {
+ public:
+  explicit Adder(std::size_t phases) { call_.kernel_cycles.assign(phases + 1, 0); }
+
+  void add(const Stretch& stretch, const std::vector<Work>& work) {
+    cycles_ += stretch.kernel_cycles;
+    for (const Work& w : work)
+      if (w.kind == Work::Kernel) add(kernels_[w.code], 1, w.cycles, w.macs);
+  }
+  void close(std::uint32_t phase) {
+    call_.kernel_cycles[phase] += std::exchange(cycles_, 0);
+    for (const auto& [code, use] : std::exchange(kernels_, {}))
+      add(all_[{phase, code}], use.calls, use.cycles, use.macs);
+  }
+  void row(std::uint32_t phase, const TileMemory& memory, std::uint32_t address, std::uint32_t tile) {
+    if (phase == call_.rows.size()) call_.rows.push_back(read_row(memory, address, tile));
+  }
+  TileCall finish() {
+    for (auto& [key, use] : all_) {
+      std::tie(use.phase, use.code) = key;
+      use.cycles_max = use.cycles;
+      call_.kernels.push_back(use);
+    }
+    return std::move(call_);
+  }
+
+ private:
+  static void add(KernelUse& use, std::uint64_t calls, std::uint64_t cycles, std::uint64_t macs) {
+    use.calls += calls;
+    use.cycles += cycles;
+    use.macs += macs;
+  }
+
+  TileCall call_;
+  std::uint64_t cycles_ = 0;  // since the phase before
+  std::map<std::uint16_t, KernelUse> kernels_;
+  std::map<std::pair<std::uint32_t, std::uint16_t>, KernelUse> all_;
+};
+
+// `latest`: its meetings become those of this tile where it is later.
+TileCall follow_tile(TileWalk walk, std::uint32_t tile, const Report& report, std::vector<Meeting>& latest) {
+  const auto phases = static_cast<std::uint32_t>(report.phases.size());
+  Adder adder(phases);
+  std::vector<Work> work;
+  for (Meeting& m : latest) {
+    work.clear();
+    const Stretch s = next_meeting(walk, m, tile, report.file, &work);
+    later(m, {m.phase, s.cycles, tile});
+    adder.add(s, work);
+    if (m.phase == Meeting::kCheckpoint) continue;
+    adder.close(std::min(m.phase, phases));
+    if (m.phase < phases) adder.row(m.phase, walk.memory(), s.row, tile);
+  }
+  return adder.finish();
+}
+
+}  // namespace
+
 std::vector<TileCall> follow_call(const package::DeviceImage& image, std::uint32_t program, unsigned threads,
                                   Report& report) {
   report.meetings = expected_meetings(report.steps, report.file);
@@ -80,18 +143,7 @@ std::vector<TileCall> follow_call(const package::DeviceImage& image, std::uint32
     std::vector<Meeting> latest = expected;
     for (std::size_t t = begin; t < end; ++t) {
       const auto tile = static_cast<std::uint32_t>(t);
-      TileWalk walk = walk_of_call(image, tile, program, report.file);
-      calls[t].kernel_cycles.assign(report.phases.size() + 1, 0);
-      std::uint64_t kernels = 0;  // since the phase before
-      for (Meeting& m : latest) {
-        const Stretch s = next_meeting(walk, m, tile, report.file);
-        later(m, {m.phase, s.cycles, tile});
-        kernels += s.kernel_cycles;
-        if (m.phase == Meeting::kCheckpoint) continue;
-        calls[t].kernel_cycles[std::min<std::size_t>(m.phase, report.phases.size())] +=
-            std::exchange(kernels, 0);
-        if (m.phase == calls[t].rows.size()) calls[t].rows.push_back(read_row(walk.memory(), s.row, tile));
-      }
+      calls[t] = follow_tile(walk_of_call(image, tile, program, report.file), tile, report, latest);
     }
     const std::lock_guard lock(mutex);
     for (std::size_t m = 0; m < latest.size(); ++m) later(report.meetings[m], latest[m]);

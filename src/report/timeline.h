@@ -24,6 +24,7 @@ Stretch next_meeting(TileWalk& walk, const Meeting& expected, std::uint32_t tile
 struct TileCall {                            // of one tile
   std::vector<Row> rows;                     // of each static phase, when it runs first
   std::vector<std::uint64_t> kernel_cycles;  // before each phase, all its runs; then behind the last
+  std::vector<KernelUse> kernels;            // by phase, then by code
 };
 // Follows every tile through one call. Fills `meetings` but their phases' own cycles.
 std::vector<TileCall> follow_call(const package::DeviceImage& image, std::uint32_t program, unsigned threads,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernel/helper.h"
+#include "kernel/macs.h"
 
 namespace tw::report {
 namespace {
@@ -175,13 +176,14 @@ void TileWalk::run_kernel(std::uint32_t header) {
   const std::uint64_t cycles = k->cycles(call);
   stretch_.kernel_cycles += cycles;
   spend(Work::Kernel, what & 0xFFFF, cycles);
+  if (work_ != nullptr && cycles > 0) work_->back().macs = kernel::macs(k->code, call);
 }
 
 // Everything that the clock shows beyond what is noted was spent on supervisor words.
 void TileWalk::spend(Work::Kind kind, std::uint16_t code, std::uint64_t cycles) {
   if (work_ != nullptr) {
-    if (clock_.time > noted_) work_->push_back({Work::Supervisor, 0, clock_.time - noted_});
-    if (cycles > 0) work_->push_back({kind, code, cycles});
+    if (clock_.time > noted_) work_->push_back({Work::Supervisor, 0, clock_.time - noted_, 0});
+    if (cycles > 0) work_->push_back({kind, code, cycles, 0});
     noted_ = clock_.time + cycles;
   }
   clock_.time += cycles;

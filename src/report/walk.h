@@ -24,6 +24,7 @@ struct Work {
   enum Kind : std::uint8_t { Supervisor, Kernel, RowSetup } kind = Supervisor;
   std::uint16_t code = 0;  // kernel::Code or kernel::Helper
   std::uint64_t cycles = 0;
+  std::uint64_t macs = 0;  // of a product, on physical extents
 };
 
 struct Stretch {  // from one barrier to the next

@@ -7,6 +7,7 @@
 
 #include "base/math.h"
 #include "kernel/helper.h"
+#include "kernel/macs.h"
 
 namespace tw::sim {
 namespace {
@@ -140,8 +141,7 @@ bool run_kernel(Context& context, Tile& tile, const Header& header, std::uint32_
 
   tile.barrier_due = true;
   tile.fp8_clips += effects.fp8_clips;
-  if (k->code == Code::GemmF16 || k->code == Code::GemmF8)
-    tile.macs += std::uint64_t{call.m[3]} * call.m[4] * call.m[5];
+  tile.macs += kernel::macs(k->code, call);
   if (effects.f16_overflow && !context.options.saturate_f16)
     return raise(
         tile, FaultKind::F16Overflow, call.m[effects.overflow_argument % call.m.size()],

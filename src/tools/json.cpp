@@ -3,8 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <map>
 
 #include "base/version.h"
+#include "ref/ref.h"
 
 namespace tw::tools {
 namespace {
@@ -84,10 +86,13 @@ json compile_figures(const Device& device, const Recipe& recipe, const model::Mo
                    {"horizon_over_bound_worst", r.horizon_over_bound_worst}};
   j["cycles"] = {{"estimated", r.cycles_estimated}, {"scheduled", r.cycles_scheduled}};
   j["cycles"]["operations"] = json::array();
+  std::map<std::string, std::uint64_t> macs;
+  for (const ref::Extent& e : ref::products(model.graph)) macs[e.path] += e.macs();
   for (const compile::OperationCycles& o : r.scheduled_by_operation) {
     j["cycles"]["operations"].push_back({{"path", o.path},
                                          {"estimated", cycles_of(r.estimated_by_operation, o.path)},
-                                         {"scheduled", o.cycles}});
+                                         {"scheduled", o.cycles},
+                                         {"macs", macs[o.path]}});
   }
   if (recipe.optimization_steps > 0) j["optimization"] = optimization_json(recipe, r.optimisation);
   return j;

@@ -95,7 +95,7 @@ void check_call(CallReport& call, const std::vector<float>& actual, const Refere
 
 std::uint64_t product_macs(const std::vector<ref::Extent>& extents) {
   std::uint64_t macs = 0;
-  for (const ref::Extent& e : extents) macs += std::uint64_t{e.m} * e.n * e.k * e.count;
+  for (const ref::Extent& e : extents) macs += e.macs();
   return macs;
 }
 

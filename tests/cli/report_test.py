@@ -95,6 +95,33 @@ class Reports(TempDir):
             self.assertEqual(fabric[f"send_time_{half}"][sender] + fabric["receive_time"][receiver] +
                              abs(fabric["receive_route"][receiver] - fabric["send_route"][sender]), travel(sender, receiver))
 
+    def test_cycles_and_products_by_operation(self):
+        compiled, written = self.make("--layers", 3, "--batch", 2)
+        report = written["report"]
+        phases, kernels, steps = report["phases"], report["kernels"], report["steps"]
+        paths = [steps["paths"][steps["path"][s - 1]] for s in phases["step"]]
+        self.assertEqual(report["cycles"], compiled["cycles"]["scheduled"])
+        cycles = dict.fromkeys(paths, 0)
+        for path, before, exchange in zip(paths, phases["before_cycles"], phases["exchange_cycles"]):
+            cycles[path] += before + exchange
+        cycles[paths[-1]] += report["cycles_after"]
+        executed = dict.fromkeys(paths, 0)
+        for phase, macs in zip(kernels["phase"], kernels["macs"]):
+            executed[paths[min(phase, len(paths) - 1)]] += macs
+        for operation in compiled["cycles"]["operations"]:
+            path, useful = operation["path"], operation["macs"]
+            self.assertEqual(cycles.pop(path), operation["scheduled"], path)
+            if useful:
+                self.assertLessEqual(useful, executed[path], path)
+                self.assertGreater(useful, executed[path] / 8, path)  # panels at most double each extent of the small model
+            else:
+                self.assertEqual(executed[path], 0, path)
+        self.assertEqual(cycles, {})
+        macs = result("run", self.package, "--reference", "none")["run"]["macs"]
+        self.assertEqual(sum(o["macs"] for o in compiled["cycles"]["operations"]), macs)
+        for name, peak in zip(kernels["names"], kernels["peak_macs"]):
+            self.assertEqual(peak, {"GemmF8": 128, "GemmF16": 64}.get(name, 0), name)
+
     def test_the_page_shows_the_numbers_of_the_json(self):
         self.make("--layers", 2)
         pictures = WEB / "screenshots"
@@ -103,7 +130,7 @@ class Reports(TempDir):
         done = subprocess.run(["node", SOURCE / "tests/web/report.mjs", WEB, self.report, pictures], capture_output=True,
                               text=True, timeout=600)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(len(list(pictures.iterdir())), 24)
+        self.assertEqual(len(list(pictures.iterdir())), 28)
 
     def test_the_trace_takes_the_cycles_of_a_run(self):
         for model, layers in (("siglip-so400m", 3), ("pe-core-l14-capacity", 2)):

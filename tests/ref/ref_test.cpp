@@ -281,6 +281,8 @@ TEST(Products, CountsGemmsAndAttention) {
     EXPECT_EQ((std::vector<std::uint32_t>{extents[i].m, extents[i].n, extents[i].k, extents[i].count}), e);
   };
   expect(0, {10, 8, 8, 2});
+  EXPECT_EQ(extents[0].path, "gemm");
+  EXPECT_EQ(extents[0].macs(), 10U * 8 * 8 * 2);
   expect(1, {5, 5, 2, 16});
   expect(2, {5, 2, 5, 16});
   EXPECT_GT(blas_seconds(extents, 2), 0.0);

@@ -134,6 +134,42 @@ TEST(Report, TheExchangeOfAPhaseIsInTheJson) {
   EXPECT_EQ(x["phases"][2]["tile"], json({1}));
 }
 
+// Kernels before each phase, all runs and tiles: the program of tests/report/sample.h, a fill taking
+// ceil(bytes / 48) + 11 cycles.
+TEST(Report, KernelsAreCountedByThePhaseThatFollows) {
+  const Report r = made();
+  struct Want {
+    std::uint32_t phase;
+    std::uint64_t calls, cycles, cycles_max;
+  };
+  const Want want[] = {{0, 3, 21 + 34, 34},
+                       {1, 6 + 4, 2 * (3 * 12 + 2 * 14), 3 * 12 + 2 * 14},
+                       {2, 2, 2 * 14, 14},
+                       {3, 2, 2 * 111, 111}};
+  ASSERT_EQ(r.kernels.size(), 4U);
+  std::uint64_t kernels = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(r.kernels[i].phase, want[i].phase) << i;
+    EXPECT_EQ(r.kernels[i].code, static_cast<std::uint16_t>(kernel::Code::Fill)) << i;
+    EXPECT_EQ(r.kernels[i].calls, want[i].calls) << i;
+    EXPECT_EQ(r.kernels[i].cycles, want[i].cycles) << i;
+    EXPECT_EQ(r.kernels[i].cycles_max, want[i].cycles_max) << i;
+    EXPECT_EQ(r.kernels[i].macs, 0U) << i;
+    kernels += r.kernels[i].cycles;
+  }
+  EXPECT_EQ(kernels, r.tiles[0].kernel_cycles + r.tiles[1].kernel_cycles);
+  std::uint64_t cycles = r.cycles_after;
+  for (const Phase& p : r.phases) {
+    EXPECT_GE(p.before_cycles, p.kernel_cycles_max);
+    cycles += p.before_cycles + p.exchange_cycles;
+  }
+  EXPECT_EQ(cycles, r.cycles);
+  const json report = json::parse(to_json(r))["report"];
+  EXPECT_EQ(report["kernels"]["names"], json({"Fill"}));
+  EXPECT_EQ(report["kernels"]["peak_macs"], json({0}));
+  EXPECT_EQ(report["cycles"], r.cycles);
+}
+
 TEST(Report, ARowThatHearsNoTileIsRefused) {
   package::Package p = sample();
   p.image.blobs[3][16] ^= 0x20;  // the source

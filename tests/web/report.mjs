@@ -127,7 +127,9 @@ async function phases() {
   await open("phases");
   assert.deepEqual(await values("#phase-table tbody td:nth-child(8) data"), report.phases.exchange_cycles);
   assert.deepEqual(await values("#phase-table tbody td:nth-child(6) data"), report.phases.bound);
-  assert.equal(await fact("#view", "exchange, one call"), sum(report.phases.exchange_cycles));
+  assert.deepEqual(await values("#phase-table tbody td:nth-child(9) data"), report.phases.before_cycles);
+  assert.equal(await fact("#view", "one call"), report.cycles);
+  assert.equal(await fact("#view", "in exchange"), sum(report.phases.exchange_cycles));
   await page.selectOption("#order", "words");
   const words = report.phases.words.map((w, i) => w * report.phases.iterations[i]);
   assert.equal((await values("#phase-table tbody td:nth-child(1) data"))[0], words.indexOf(Math.max(...words)));
@@ -142,6 +144,9 @@ async function follow() {
   const operation = report.steps.paths[report.steps.path[report.phases.step[phase] - 1]];
   await row.locator("td:nth-child(2) button").click();
   assert.equal(await page.locator('#operation-table [aria-current="true"] td').first().innerText(), operation);
+  await page.locator("#kernel-table button.link", { hasText: new RegExp(`^${phase}$`) }).click();  // and back to its exchange
+  assert.equal(Number(await page.inputValue("#phase")), phase);
+  await open("phases");
   await row.locator("td:nth-child(3) button").click();
   assert.equal(Number(await page.inputValue("#step")), report.phases.step[phase]);
   await open("phases");
@@ -149,6 +154,44 @@ async function follow() {
   await page.keyboard.press("Enter");
   assert.equal(Number(await page.inputValue("#phase")), phase);
   assert.equal(await fact("#phase-facts", "horizon, cycles"), report.phases.horizon[phase]);
+}
+
+const operationOf = (phase) => report.steps.paths[report.steps.path[report.phases.step[Math.min(phase, report.phases.step.length - 1)] - 1]];
+
+async function operations() {
+  await open("operations");
+  const all = await page.locator("#all-operations");
+  if (await all.count()) await all.click();
+  const k = report.kernels;
+  const rows = (of) => k.names.map((name, i) => {
+    const own = k.kernel.map((_, j) => j).filter((j) => k.kernel[j] === i && of(operationOf(k.phase[j])));
+    return { name, calls: sum(own.map((j) => k.calls[j])), cycles: sum(own.map((j) => k.cycles[j])), macs: sum(own.map((j) => k.macs[j])) };
+  }).filter((r) => r.calls > 0).sort((a, b) => b.cycles - a.cycles);
+  const check = async (of) => {
+    const want = rows(of);
+    assert.deepEqual(await page.locator("#kernel-table tbody td:nth-child(1)").allInnerTexts(), want.map((r) => r.name));
+    assert.deepEqual(await values("#kernel-table tbody td:nth-child(2) data"), want.map((r) => r.calls));
+    assert.deepEqual(await values("#kernel-table tbody td:nth-child(3) data"), want.map((r) => r.cycles));
+    assert.deepEqual((await values("#kernel-table tbody td:nth-child(6) data")).filter((x) => x > 0), want.map((r) => r.macs).filter((x) => x > 0));
+  };
+  await check(() => true);
+  const listed = json.compile.cycles.operations;
+  assert.deepEqual(await values("#operation-table tbody td:nth-child(2) data"), listed.map((o) => o.scheduled));
+  assert.deepEqual(await values("#operation-table tbody td:nth-child(9) data"), listed.map((o) => o.macs));
+  // Limits: useful multiply-adds at 128 (F8) or 64 (F16) a cycle on the tiles offered.
+  const products = k.kernel.map((kernel, j) => [operationOf(k.phase[j]), k.names[kernel], k.macs[j]]).filter(([, name]) => name.startsWith("Gemm"));
+  const limits = listed.map((o) => {
+    const own = products.filter(([path]) => path === o.path);
+    const executed = sum(own.map((p) => p[2]));
+    return executed === 0 ? 0 : ((o.macs / executed) * sum(own.map(([, name, macs]) => macs / (name === "GemmF8" ? 128 : 64)))) / json.compile.target.tiles;
+  });
+  const shown = await values("#operation-table tbody td:nth-child(11) data");
+  shown.forEach((x, i) => assert.ok(Math.abs(x - limits[i]) <= 1e-9 * limits[i], listed[i].path));
+  assert.ok(Math.abs((await fact("#view", "arithmetic limit of its products")) - sum(limits)) < 1e-6 * sum(limits));
+  const row = page.locator("#operation-table tbody tr").nth(3);
+  await row.focus();
+  await page.keyboard.press("Enter");
+  await check((path) => path === listed[3].path);
 }
 
 // Words that each tile hears from each sender, summed up from the columns.
@@ -230,7 +273,7 @@ async function screenshots() {
     await page.setViewportSize({ width, height });
     for (const scheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme: scheme });
-      for (const view of ["summary", "floor", "liveness", "memory", "phases", "exchange"]) {
+      for (const view of ["summary", "floor", "liveness", "memory", "phases", "exchange", "operations"]) {
         await page.goto(`${url}#view=${view}`);
         await page.reload();
         const wide = await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
@@ -242,7 +285,7 @@ async function screenshots() {
 }
 
 await load();
-for (const part of [summary, floor, liveness, memory, phases, follow, exchange, units, keyboard, screenshots]) {
+for (const part of [summary, floor, liveness, memory, phases, follow, operations, exchange, units, keyboard, screenshots]) {
   await part();
   console.log(`${part.name}: good`);
 }

@@ -125,23 +125,3 @@ export const phases = report.phases.step.map((step, i) => {
 });
 
 export const longestPhase = argMax(phases.map((p) => p.exchange_cycles));
-
-// Phases added up by operation, in program order, with the compiler's own cycles beside.
-export const operations = (() => {
-  const byName = new Map();
-  const entry = (name) => {
-    if (!byName.has(name))
-      byName.set(name, { name, phases: 0, exchange: 0, kernel: 0, words: 0, estimated: null, scheduled: null });
-    return byName.get(name);
-  };
-  for (const p of phases) {
-    const o = entry(p.operation);
-    o.phases += 1;
-    o.exchange += p.exchange_cycles;
-    o.kernel += p.kernel_cycles_max;
-    o.words += p.words * p.iterations;
-  }
-  for (const c of compile?.cycles?.operations ?? [])
-    Object.assign(entry(c.path), { estimated: c.estimated, scheduled: c.scheduled });
-  return [...byName.values()];
-})();

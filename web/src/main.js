@@ -5,10 +5,11 @@ import * as exchange from "./views/exchange.js";
 import * as floor from "./views/floor.js";
 import * as liveness from "./views/liveness.js";
 import * as memory from "./views/memory.js";
+import * as operations from "./views/operations.js";
 import * as phases from "./views/phases.js";
 import * as summary from "./views/summary.js";
 
-const views = { summary, floor, liveness, memory, ...(allPhases.length > 0 ? { phases, exchange } : {}) };
+const views = { summary, floor, liveness, memory, ...(allPhases.length > 0 ? { phases, exchange, operations } : {}) };
 const selectors = { floor: stepChoice, liveness: stepChoice, memory: stepChoice, exchange: phaseChoice };
 let update = () => {};
 

@@ -1,12 +1,12 @@
 // Colours and the charts' common parts. Safe for colour-blind readers: the cividis scale for amounts, the
 // Okabe-Ito set for kinds.
 import * as echarts from "echarts/core";
-import { BarChart, CustomChart, HeatmapChart, LineChart } from "echarts/charts";
+import { BarChart, CustomChart, HeatmapChart, LineChart, ScatterChart } from "echarts/charts";
 import { AriaComponent, DataZoomComponent, GridComponent, LegendComponent, MarkAreaComponent, MarkLineComponent,
   MarkPointComponent, TooltipComponent, VisualMapComponent } from "echarts/components";
 import { CanvasRenderer } from "echarts/renderers";
 
-echarts.use([BarChart, CustomChart, HeatmapChart, LineChart, AriaComponent, DataZoomComponent, GridComponent,
+echarts.use([BarChart, CustomChart, HeatmapChart, LineChart, ScatterChart, AriaComponent, DataZoomComponent, GridComponent,
   LegendComponent, MarkAreaComponent, MarkLineComponent, MarkPointComponent, TooltipComponent, VisualMapComponent,
   CanvasRenderer]);
 
@@ -30,7 +30,7 @@ export const series = {
   get interleaved() { return css("--green"); },
   get hears() { return css("--blue"); },
   sends: "#e69f00",
-  standard: "#e69f00", exchange: "#e69f00", fullest: "#8a8f96", peak: "#d55e00",
+  standard: "#e69f00", exchange: "#e69f00", setup: "#cc79a7", fullest: "#8a8f96", peak: "#d55e00",
 };
 
 export function legend(more) {

@@ -1,6 +1,6 @@
-import { compile, operations, phases, report } from "../data.js";
-import { el, facts, figure, table } from "../dom.js";
-import { bytes, count, percent, ratio, short } from "../format.js";
+import { phases, report } from "../data.js";
+import { el, facts, table } from "../dom.js";
+import { bytes, count, ratio, short } from "../format.js";
 import { change, state } from "../state.js";
 import { axis, css, escape, legend, makeChart, series, tooltip } from "../theme.js";
 
@@ -12,7 +12,7 @@ const orders = {
   words: { label: "words sent", sort: (a, b) => b.words * b.iterations - a.words * a.iterations },
   rows: { label: "row bytes", sort: (a, b) => b.row_bytes_max - a.row_bytes_max },
 };
-const total = (p) => p.exchange_cycles + p.kernel_cycles_max;
+const total = (p) => p.exchange_cycles + p.before_cycles;
 
 function options(rows) {
   const bar = (name, color, value) => ({ name, type: "bar", stack: "cycles", barCategoryGap: "8%", itemStyle: { color },
@@ -32,6 +32,7 @@ function options(rows) {
     dataZoom: [{ type: "slider", height: 20, bottom: 8, borderColor: css("--line-strong"), textStyle: { color: css("--muted") },
       brushSelect: false, showDataShadow: false }],
     series: [bar("kernels before it, busiest tile", series.kernel, (p) => p.kernel_cycles_max),
+      bar("row setup, program words, waiting", series.setup, (p) => p.before_cycles - p.kernel_cycles_max),
       bar("exchange", series.exchange, (p) => p.exchange_cycles)],
   };
 }
@@ -40,52 +41,38 @@ function phaseTable(rows) {
   const n = (title, key, note) => ({ title, number: true, note, value: (p) => p[key], text: (p) => count(p[key]) });
   return table("Exchange phases", [
     { ...n("phase", "index", "who sends what to whom"), to: (p) => change({ view: "exchange", phase: p.index }) },
-    { title: "operation", wrap: true, text: (p) => p.operation, to: (p) => chooseOperation(p.operation) },
+    { title: "operation", wrap: true, text: (p) => p.operation, to: (p) => change({ view: "operations", operation: p.operation }) },
     { ...n("step", "step", "live bytes there"), to: (p) => change({ view: "liveness", phase: p.index }) },
     n("times", "iterations"),
     n("horizon", "horizon", "cycles of the longest row"),
     n("bound", "bound", "most words that one tile sends or receives"),
     { title: "over bound", number: true, text: (p) => (p.bound > 0 ? ratio(p.horizon / p.bound) : "–") },
     n("exchange cycles", "exchange_cycles", "(horizon + phase constant) × times"),
-    n("kernels, busiest", "kernel_cycles_max", "cycles between the phase before and this one, all times"),
+    n("before it", "before_cycles", "cycles from the phase before until the last tile is ready, all times"),
+    n("kernels, busiest", "kernel_cycles_max", "of it, kernels of the busiest tile"),
     { title: "kernels, mean", number: true, value: (p) => p.kernel_cycles_mean, text: (p) => count(p.kernel_cycles_mean) },
     n("tiles", "tiles"),
     n("messages", "messages"),
     n("words sent", "words"),
     { title: "largest row", number: true, value: (p) => p.row_bytes_max, text: (p) => bytes(p.row_bytes_max) },
-  ], rows, { limit: 1000, marked: (p) => p.index === state.phase });
-}
-
-function operationTable() {
-  const n = (title, key) => ({ title, number: true, value: (o) => o[key], text: (o) => count(o[key]) });
-  return table("Operations, in program order", [
-    { title: "operation", wrap: true, text: (o) => o.name },
-    n("phases", "phases"), n("scheduled cycles", "scheduled"),
-    { title: "share", number: true, text: (o) => percent(o.scheduled, compile?.cycles?.scheduled) },
-    n("estimated", "estimated"), n("in exchange", "exchange"), n("kernels, busiest", "kernel"), n("words sent", "words"),
-  ], operations, { limit: 1000, marked: (o) => o.name === state.operation });
-}
-
-function chooseOperation(operation) {
-  change({ operation });
-  document.querySelector('#operation-table [aria-current="true"]')?.scrollIntoView({ block: "center" });
+  ], rows, { limit: 1000, dense: true, marked: (p) => p.index === state.phase });
 }
 
 export function mount(root) {
   const select = el("select", { id: "order", change: (e) => change({ order: e.target.value }) },
     Object.entries(orders).map(([key, o]) => el("option", { value: key, selected: state.order === key }, o.label)));
   const node = el("div", { class: "chart", id: "phase-chart" });
-  const above = el("section", { class: "panel", id: "operation-table" });
   const below = el("section", { class: "panel", id: "phase-table" });
   const exchange = report.phases.exchange_cycles.reduce((a, b) => a + b, 0);
   root.append(el("section", { class: "panel" },
     el("div", { class: "bar" }, el("h2", {}, "Cycles by exchange phase"),
       el("div", { class: "field" }, el("label", { for: "order" }, "Order"), select)),
     node,
-    facts([["exchange, one call", exchange, count(exchange)], ["scheduled, one call", compile?.cycles?.scheduled, count(compile?.cycles?.scheduled)]], "facts row"),
-    el("p", { class: "note" }, "All iterations of a Repeat are added up. Kernels of different tiles overlap, so the two parts need not add up to the scheduled cycles; ",
-      "setup of rows and waiting are not shown. Click a bar to see who sends what to whom. Kernels behind the last phase: ", figure(report.kernel_cycles_after, count(report.kernel_cycles_after)), " cycles.")),
-  above, below);
+    facts([["one call", report.cycles, count(report.cycles)], ["in exchange", exchange, count(exchange)],
+      ["behind the last phase", report.cycles_after, count(report.cycles_after)]], "facts row"),
+    el("p", { class: "note" }, "All iterations of a Repeat are added up. Bars and what runs behind the last phase add up to the cycles of a call. ",
+      "A phase begins when the last tile is ready; the part between its kernels and those of the busiest tile is setup of rows, words of the program, and waiting. Click a bar to see who sends what to whom.")),
+  below);
   const chart = makeChart(node, "Cycles of every exchange phase and of the kernels before it");
   const show = () => {
     if (!orders[state.order]) state.order = "program";
@@ -93,7 +80,6 @@ export function mount(root) {
     chart.setOption(options(rows), true);
     chart.off("click");
     chart.on("click", (e) => change({ view: "exchange", phase: rows[e.dataIndex].index }));
-    above.replaceChildren(operationTable());
     below.replaceChildren(phaseTable(rows));
   };
   show();

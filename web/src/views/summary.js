@@ -1,7 +1,8 @@
-import { compile, device, operations, peakPoint, peakTile, report, stepName, tileCount, tiles } from "../data.js";
+import { compile, device, peakPoint, peakTile, report, stepName, tileCount, tiles } from "../data.js";
 import { el, facts, path, table } from "../dom.js";
 import { bytes, count, hex, percent, ratio } from "../format.js";
-import { change, state } from "../state.js";
+import { callCycles, limit, operations } from "../operations.js";
+import { change } from "../state.js";
 
 export const title = "Summary";
 
@@ -52,18 +53,20 @@ function exchangeFacts() {
 function cycleFacts() {
   const c = compile?.cycles;
   const sum = (values) => values.reduce((a, b) => a + b, 0);
-  const exchange = sum(report.phases.exchange_cycles);
-  const ms = (cycles) => (cycles ? `${((1e3 * cycles) / device.clock_hz).toFixed(2)} ms` : "–");
+  const exchange = sum(report.phases.exchange_cycles), kernels = sum(report.phases.kernel_cycles_max) + report.kernel_cycles_after;
+  const part = (cycles) => `${count(cycles)} (${percent(cycles, callCycles)})`;
+  const ms = `${((1e3 * callCycles) / device.clock_hz).toFixed(2)} ms`;
   return el("section", { class: "panel" }, el("h2", {}, "Cycles of one call"),
-    el("p", { class: "big" }, el("data", { value: c?.scheduled ?? "" }, count(c?.scheduled)), " ",
-      el("span", { class: "muted" }, `scheduled, ${ms(c?.scheduled)} at ${device.clock_hz / 1e9} GHz`)),
+    el("p", { class: "big" }, el("data", { value: callCycles, id: "call-cycles" }, count(callCycles)), " ",
+      el("span", { class: "muted" }, `scheduled, ${ms} at ${device.clock_hz / 1e9} GHz`)),
     facts([
-      ["in exchange phases", exchange, `${count(exchange)} (${percent(exchange, c?.scheduled)})`],
-      ["kernels of the busiest tile between barriers", sum(report.phases.kernel_cycles_max),
-        count(sum(report.phases.kernel_cycles_max))],
+      ["in exchange phases", exchange, part(exchange)],
+      ["kernels of the busiest tile between barriers", kernels, part(kernels)],
+      ["row setup, program words, waiting", callCycles - exchange - kernels, part(callCycles - exchange - kernels)],
       ["kernels, mean over the tiles", sum(tiles.kernel_cycles) / tileCount,
         count(sum(tiles.kernel_cycles) / tileCount)],
       ["planner’s estimate", c?.estimated, count(c?.estimated)],
+      ["arithmetic limit of the products", limit, limit ? `${count(limit)} (call: ${ratio(callCycles / limit)} times that)` : "–"],
     ]),
     el("p", { class: "note" }, "Modelled, not measured on a device. Host transfers are not in it."));
 }
@@ -85,21 +88,21 @@ function packageFacts() {
 }
 
 function topOperations() {
-  const rows = operations.filter((o) => o.scheduled !== null).sort((a, b) => b.scheduled - a.scheduled);
-  const all = compile?.cycles?.scheduled;
+  const rows = [...operations].sort((a, b) => b.cycles - a.cycles);
+  const n = (title, key) => ({ title, number: true, value: (o) => o[key], text: (o) => count(o[key]) });
   return table("Operations that take most cycles", [
-    { title: "operation", wrap: true, text: (o) => o.name },
-    { title: "scheduled", number: true, value: (o) => o.scheduled, text: (o) => count(o.scheduled) },
-    { title: "share", number: true, text: (o) => percent(o.scheduled, all) },
-    { title: "in exchange", number: true, value: (o) => o.exchange, text: (o) => count(o.exchange) },
-    { title: "estimated", number: true, value: (o) => o.estimated, text: (o) => count(o.estimated) },
+    { title: "operation", wrap: true, text: (o) => o.name, to: (o) => change({ view: "operations", operation: o.name }) },
+    n("cycles", "cycles"),
+    { title: "share", number: true, text: (o) => percent(o.cycles, callCycles) },
+    n("kernels, busiest", "kernel"), n("in exchange", "exchange"), n("estimated", "estimated"), n("limit", "limit"),
   ], rows, { limit: 12 });
 }
 
 export function mount(root) {
-  root.append(el("div", { class: "columns" }, memoryFacts(), cycleFacts(), exchangeFacts(), packageFacts()),
-    el("section", { class: "panel" }, topOperations(),
-      el("button", { type: "button", class: "link", click: () => change({ view: "phases", order: state.order }) },
-        "All phases")));
+  const timed = report.phases.step.length > 0;
+  root.append(el("div", { class: "columns" }, memoryFacts(), ...(timed ? [cycleFacts(), exchangeFacts()] : []), packageFacts()));
+  if (timed)
+    root.append(el("section", { class: "panel" }, topOperations(),
+      el("button", { type: "button", class: "link", click: () => change({ view: "operations", operation: "" }) }, "All operations")));
   return () => {};
 }
