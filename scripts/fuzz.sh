@@ -12,9 +12,11 @@ for source in fuzz/*_fuzz.cpp; do
   name=$(basename "$source" .cpp)
   corpus=build/fuzz/corpus/$name
   mkdir -p "$corpus"
+  seeds=fuzz/seeds/$name
+  [ -d "$seeds" ] || seeds=
   echo "$name: $minutes minutes"
   if ! "build/fuzz/bin/$name" -max_total_time=$((minutes * 60)) -timeout=60 -rss_limit_mb=4096 -len_control=10 \
-    -artifact_prefix="build/fuzz/corpus/$name-" "$corpus" >"build/fuzz/$name.log" 2>&1; then
+    -artifact_prefix="build/fuzz/corpus/$name-" "$corpus" ${seeds:+"$seeds"} >"build/fuzz/$name.log" 2>&1; then
     echo "$name: FAILED, see build/fuzz/$name.log"
     failed=1
   fi

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "target/isa.h"
 
@@ -131,7 +132,7 @@ std::vector<Span> spans_of(const Tile& tile) {
                      tile.program_end + 16 * static_cast<std::uint32_t>(tile.host_calls.size()),
                      "host descriptors: direction, address, bytes, arena", false});
   add_row_spans(tile, spans);
-  std::ranges::stable_sort(spans, {}, &Span::begin);
+  std::ranges::sort(spans, {}, [](const Span& s) { return std::tie(s.begin, s.end, s.title); });
   return spans;
 }
 
