@@ -38,14 +38,33 @@ std::string host_note(const Tile& tile, const HostCall& call) {
                      binding);
 }
 
+// Constants that are addresses of SRAM, with the tensor there if only one stands there between the phases
+// around.
+void note_addresses(const Tile& tile, Notes& notes) {
+  const package::DeviceImage& image = tile.package->image;
+  std::uint32_t first = 1;
+  for (std::size_t p = 0, at = tile.program; at < tile.program_end; at += 4) {
+    for (; p < tile.phases.size() && tile.phases[p].call < at; ++p) first = tile.phases[p].step + 1;
+    const auto instr = isa::decode(tile.memory.word(static_cast<std::uint32_t>(at)).value_or(0));
+    if (!instr || instr->op != Op::Setzi || instr->m < 2) continue;  // m0 counts and jumps
+    const auto value = static_cast<std::uint32_t>(instr->imm);
+    if (value < image.memory_base || value >= image.memory_end) continue;
+    const std::uint32_t last = p < tile.phases.size() ? tile.phases[p].step - 1 : UINT32_MAX - 1;
+    const std::string tensor = first <= last ? tensor_at(tile, value, first, last) : "";
+    notes[static_cast<std::uint32_t>(at)] =
+        fmt::format("{:#x}{}{}", value, tensor.empty() ? "" : " ", tensor);
+  }
+}
+
 Notes program_notes(const Tile& tile) {
   Notes notes;
+  note_addresses(tile, notes);
   for (std::size_t p = 0; p < tile.phases.size(); ++p) notes[tile.phases[p].call] = phase_note(tile, p);
   for (const HostCall& call : tile.host_calls) notes[call.call] = host_note(tile, call);
   return notes;
 }
 
-// Calls and jumps to named addresses; setzi of a named address (`rows` is where a row stands, too).
+// The name of what is called, jumped to, or put into the register that jumps use.
 std::string symbol_note(const Tile& tile, const Instr& i) {
   const bool jump =
       i.op == Op::Call || i.op == Op::Bri || i.op == Op::Brz || i.op == Op::Brnz || i.op == Op::BrnzDec;
@@ -162,7 +181,7 @@ void list_segment(const Tile& tile, const package::Segment& segment, const std::
 }
 
 std::string tensor_note(const Tile& tile, const char* how, std::uint32_t item_address, std::uint32_t step) {
-  const std::string tensor = tensor_at(tile, 4 * item_address, step);
+  const std::string tensor = tensor_at(tile, 4 * item_address, step, step);
   return tensor.empty() ? fmt::format("{} {:#x}", how, 4 * item_address)
                         : fmt::format("{} {:#x} {}", how, 4 * item_address, tensor);
 }

@@ -1,5 +1,6 @@
 // Placement and exchange problems as files for other solvers, and the judgement of what these answer
-// (docs/problems.md describes every field). The checker is that of the compiler: place::check, exchange::check.
+// (docs/problems.md describes every field). The checker is that of the compiler: place::check,
+// exchange::check.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -18,8 +19,8 @@ namespace tw::inspect {
 struct PlacementProblem {
   std::uint32_t tile = 0;  // physical
   place::Problem problem;
-  std::vector<std::string> tensors;  // one per request
-  std::string solver;                // of the solution
+  std::vector<std::string> tensors;                     // one per request
+  std::string solver;                                   // of the solution
   std::optional<std::vector<std::uint32_t>> addresses;  // the solution: one per request
 };
 
@@ -36,8 +37,8 @@ struct ExchangeProblem {
 using Problem = std::variant<PlacementProblem, ExchangeProblem>;
 
 std::string to_json(const Device& device, const Problem& problem);
-// Error{File} lists everything that is wrong as NAME: $.path: what, at most 50. What is read is a sound problem of
-// `device`; its solution may break rules.
+// Error{File} lists everything that is wrong as NAME: $.path: what, at most 50. What is read is a sound
+// problem of `device`; its solution may break rules.
 Problem problem_from_json(const Device& device, std::string_view text, const std::string& name);
 
 struct Verdict {
@@ -46,7 +47,8 @@ struct Verdict {
   std::vector<std::string> broken;  // every broken rule; at most some 50 of one kind
   // Placement: weight of the preferences that are not kept, of all.
   std::uint64_t shared_weight = 0, total_weight = 0;
-  // Exchange: messages, cycles to the last event of a row, and its bound: most words that one tile sends or receives.
+  // Exchange: messages, cycles to the last event of a row, and its bound: most words that one tile sends or
+  // receives.
   std::uint64_t messages = 0, horizon = 0, bound_words = 0;
 };
 // Error{File} when the file holds no solution.

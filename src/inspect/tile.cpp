@@ -206,14 +206,17 @@ std::vector<RowWord> row_words(const Tile& tile, const Phase& phase) {
   return row;
 }
 
-std::string tensor_at(const Tile& tile, std::uint32_t address, std::uint32_t step) {
+std::string tensor_at(const Tile& tile, std::uint32_t address, std::uint32_t first, std::uint32_t last) {
+  const package::TensorPlace* found = nullptr;
   for (const package::TensorPlace& t : tile.tensors) {
-    if (step < t.first_step || step > t.last_step) continue;
+    if (last < t.first_step || first > t.last_step) continue;
     if (address < t.address || address - t.address >= t.bytes) continue;
-    const std::uint32_t offset = address - t.address;
-    return offset == 0 ? t.tensor : fmt::format("{}+{:#x}", t.tensor, offset);
+    if (found != nullptr) return {};
+    found = &t;
   }
-  return {};
+  if (found == nullptr) return {};
+  const std::uint32_t offset = address - found->address;
+  return offset == 0 ? found->tensor : fmt::format("{}+{:#x}", found->tensor, offset);
 }
 
 }  // namespace tw::inspect

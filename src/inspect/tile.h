@@ -72,7 +72,8 @@ struct RowWord {
 // Words of a row up to its return, or to the first word that is no instruction, patched for `phase`.
 std::vector<RowWord> row_words(const Tile& tile, const Phase& phase);
 
-// The tensor that lives at `address` of the tile in `step`, as "name" or "name+offset"; empty: none.
-std::string tensor_at(const Tile& tile, std::uint32_t address, std::uint32_t step);
+// The tensor that holds `address` of the tile in some step first..last, as "name" or "name+offset"; empty:
+// none, or several.
+std::string tensor_at(const Tile& tile, std::uint32_t address, std::uint32_t first, std::uint32_t last);
 
 }  // namespace tw::inspect

@@ -119,6 +119,8 @@ int inspect_command(const Invocation& i) {
 }
 
 int problem_command(const Invocation& i, const Host& host) {
+  if (i.problem_file == "-" && i.json == "-")
+    throw Error(ErrorKind::Usage, "-o and --json cannot both be standard output");
   if (i.problem_file != "-") require_writable(i.problem_file);
   const inspect::Problem problem = problem_of(host, i.package, i.problem);
   host.progress->finish();

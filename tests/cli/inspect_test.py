@@ -188,6 +188,7 @@ class Problems(WithPackage):
         self.refused("problem", self.package, *out, code=2, kind="usage")
         self.refused("problem", self.package, "--tile", 0, "--phase", 0, *out, code=2, kind="usage")
         self.refused("problem", self.package, "--tile", 1472, *out, code=2, kind="usage")
+        self.refused("problem", self.package, "--tile", 0, "-o", "-", code=2, kind="usage")  # with --json -
         self.refused("problem", self.package, "--phase", 999, *out, code=2, kind="usage")
         self.assertFalse((self.folder / "p.json").exists())
 

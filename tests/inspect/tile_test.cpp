@@ -1,6 +1,7 @@
 // What is read from the words of a tile, against what the compiler put there.
 #include "inspect/tile.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -16,6 +17,10 @@
 namespace tw::inspect {
 namespace {
 using testing::HasSubstr;
+
+std::uint32_t small_word(const package::Package& p, std::uint32_t tile, std::uint32_t address) {
+  return Memory(p.image, tile).word(address).value();
+}
 
 // Rows of every phase, scheduled again from the program: equal to what the tiles run after their patches, on
 // active tiles; the others return at once.
@@ -43,6 +48,37 @@ TEST(Tile, RowsAfterPatchesAreThoseOfTheSchedule) {
       EXPECT_EQ(phase.iterations, problem.iterations);
     }
   }
+}
+
+// Every tensor that is named beside a constant of the program is one that some call gets at that address.
+TEST(Tile, ConstantsNameTheTensorsOfCalls) {
+  const SmallPackage& small = small_package();
+  const tile::Program& program = small.result.program;
+  std::map<std::uint32_t, std::map<std::uint32_t, std::set<std::string>>> wanted;  // by tile and address
+  for (const tile::Call& call : program.calls) {
+    for (const tile::Arg& arg : call.args) {
+      if (!arg.buffer.valid()) continue;
+      const package::TensorPlace& t = small.result.side.tensors[arg.buffer.value];
+      const std::string offset = arg.value == 0 ? "" : fmt::format("+{:#x}", arg.value);
+      wanted[t.tile][t.address + arg.value].insert(
+          fmt::format("{:#x} {}{}", t.address + arg.value, t.tensor, offset));
+    }
+  }
+  std::size_t named = 0, constants = 0;
+  for (const auto& [tile, calls] : wanted) {
+    for (const Line& line : program_listing(read_tile(small.package, tile)).lines) {
+      const auto instr = isa::decode(small_word(small.package, tile, line.address));
+      if (instr->op != isa::Op::Setzi || instr->m < 2) continue;
+      const auto it = calls.find(static_cast<std::uint32_t>(instr->imm));
+      if (it == calls.end()) continue;
+      ++constants;
+      if (line.note.find(' ') == std::string::npos) continue;
+      EXPECT_TRUE(it->second.contains(line.note)) << "tile " << tile << ": " << line.note;
+      ++named;
+    }
+  }
+  EXPECT_GT(named, 1000U);
+  EXPECT_GT(named, constants * 9 / 10);
 }
 
 TEST(Tile, MovingSendersHaveTheStrideOfTheirSequence) {
