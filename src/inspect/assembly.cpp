@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/error.h"
@@ -87,17 +88,21 @@ class Assembler {
   std::uint64_t total_ = 0;
 };
 
+// Names come from the package: a line break in one would end the comment.
+std::string with_comment(const std::string& statement, std::string comment) {
+  if (comment.empty()) return statement + "\n";
+  std::ranges::replace_if(comment, [](char c) { return static_cast<unsigned char>(c) < ' '; }, '?');
+  return fmt::format("{:<42} ; {}\n", statement, comment);
+}
+
 }  // namespace
 
 std::string assembly_text(const Tile& tile) {
   std::string text =
       fmt::format("; tile {}, entry {:#x}\n", tile.tile, tile.package->image.tiles[tile.tile].entry);
   for (const Section& section : tile_listing(tile)) {
-    text +=
-        fmt::format("\n.org {:#x}{}\n", section.address, section.title.empty() ? "" : "  ; " + section.title);
-    for (const Line& line : section.lines)
-      text += line.note.empty() ? fmt::format("  {}\n", line.text)
-                                : fmt::format("  {:<40} ; {}\n", line.text, line.note);
+    text += "\n" + with_comment(fmt::format(".org {:#x}", section.address), section.title);
+    for (const Line& line : section.lines) text += with_comment("  " + line.text, line.note);
   }
   return text;
 }

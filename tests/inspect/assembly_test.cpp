@@ -85,6 +85,16 @@ TEST(Assembly, WordsThatAreNoInstructionAreData) {
   EXPECT_TRUE(bytes_of(assemble(text, "tile 0")) == bytes_of(segments_of(p, 0)));
 }
 
+TEST(Assembly, NamesCannotEndTheirComment) {
+  package::Package p = small_package().package;
+  for (package::Symbol& s : p.side.symbols) {
+    if (s.name == "boot" || s.name == "worker_barrier") s.name += "\n.word 1\r\n";
+  }
+  const std::string text = assembly_text(read_tile(p, 0));
+  EXPECT_THAT(text, HasSubstr("; worker_barrier?.word 1??\n"));
+  EXPECT_TRUE(bytes_of(assemble(text, "tile 0")) == bytes_of(segments_of(p, 0)));
+}
+
 TEST(Assembler, StatementsCommentsAndBlocks) {
   EXPECT_THAT(assemble("; nothing\n\n", "t"), ElementsAre());
   EXPECT_THAT(
