@@ -38,17 +38,35 @@ std::vector<Area> areas_of(const Device& d, const package::Symbol& program, cons
           {"loader", "system", d.loader_end, d.memory_end}};
 }
 
+// Addresses of weights on each tile, ascending.
+std::vector<std::vector<std::uint32_t>> weight_addresses(const package::DeviceImage& image) {
+  std::vector<std::vector<std::uint32_t>> out(image.tiles.size());
+  for (const package::Binding& b : image.bindings)
+    if (b.kind == package::BindingKind::Weight)
+      for (const package::Slice& s : b.slices) out[s.tile].push_back(s.address);
+  for (auto& addresses : out) std::ranges::sort(addresses);
+  return out;
+}
+
+bool holds_one(const std::vector<std::uint32_t>& addresses, const package::TensorPlace& t) {
+  const auto it = std::ranges::lower_bound(addresses, t.address);
+  return it != addresses.end() && *it - t.address < t.bytes;
+}
+
 // Tensor names in order of first use, buffers of each tile sorted, equal lists once.
 void collect_buffers(const package::Package& p, Report& out) {
   std::unordered_map<std::string, std::uint32_t> index;
   std::vector<std::vector<Buffer>> of_tile(p.image.tiles.size());
   const auto steps = static_cast<std::uint32_t>(p.side.steps.size());
+  const auto weights = weight_addresses(p.image);
   for (const package::TensorPlace& t : p.side.tensors) {
     const auto [it, fresh] = index.try_emplace(t.tensor, static_cast<std::uint32_t>(out.tensors.size()));
     if (fresh) out.tensors.push_back(t.tensor);
     const std::uint32_t last = std::min(t.last_step, steps);
+    const std::uint32_t first = std::min(t.first_step, last);
+    const bool parameter = first == 0 && last == steps && holds_one(weights[t.tile], t);
     of_tile[t.tile].push_back(
-        {it->second, t.address, t.bytes, t.taken, std::min(t.first_step, last), last, t.interleaved});
+        {it->second, t.address, t.bytes, t.taken, first, last, t.interleaved, parameter});
   }
   std::map<std::vector<Buffer>, std::uint32_t> lists;
   for (std::size_t t = 0; t < of_tile.size(); ++t) {

@@ -5,20 +5,31 @@
 #include "report/report.h"
 
 namespace tw::report {
+namespace {
 
-std::string to_html(const std::string& json) {
-  const std::string_view page = page_template();
-  const std::size_t at = page.find(kDataMark);
-  TW_CHECK(at != std::string_view::npos, "the page has no place for its data");
-  std::string html(page.substr(0, at));
-  html.reserve(page.size() + json.size());
-  for (const char c : json) {  // "</script" inside a name would end the element
+// "</script" inside a name would end the element.
+void append_escaped(std::string& html, std::string_view json) {
+  for (const char c : json) {
     if (c == '<')
       html += "\\u003c";
     else
       html += c;
   }
-  return html += page.substr(at + kDataMark.size());
+}
+
+}  // namespace
+
+std::string to_html(const std::string& json, const std::string& other) {
+  const std::string_view page = page_template();
+  const std::size_t data = page.find(kDataMark), second = page.find(kOtherMark);
+  TW_CHECK(data < second && second != std::string_view::npos, "the page has no place for its data");
+  std::string html(page.substr(0, data));
+  html.reserve(page.size() + json.size() + other.size());
+  append_escaped(html, json);
+  const std::size_t behind = data + kDataMark.size();
+  html += page.substr(behind, second - behind);
+  append_escaped(html, other.empty() ? "null" : other);
+  return html += page.substr(second + kOtherMark.size());
 }
 
 }  // namespace tw::report

@@ -29,7 +29,8 @@ json buffers_json(const std::vector<Buffer>& b) {
           {"taken", column(b, &Buffer::taken)},
           {"first", column(b, &Buffer::first)},
           {"last", column(b, &Buffer::last)},
-          {"interleaved", column(b, [](const Buffer& x) { return x.interleaved ? 1 : 0; })}};
+          {"interleaved", column(b, [](const Buffer& x) { return x.interleaved ? 1 : 0; })},
+          {"parameter", column(b, [](const Buffer& x) { return x.parameter ? 1 : 0; })}};
 }
 
 json tiles_json(const std::vector<Tile>& t) {
@@ -223,7 +224,7 @@ json device_json(const Device& d) {
 }  // namespace
 
 std::string to_json(const Report& r) {
-  json j = {{"schema_version", 1},
+  json j = {{"schema_version", kSchemaVersion},
             {"tool", {{"name", "tilewright"}, {"version", kVersion}, {"commit", kCommit}}}};
   const json summary = json::parse(r.summary_json, nullptr, false);
   j["compile"] = summary.is_object() ? summary : json(nullptr);

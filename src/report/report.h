@@ -18,6 +18,7 @@ struct Buffer {
   std::uint32_t taken = 0;            // access tail and padding in: what counts as live
   std::uint32_t first = 0, last = 0;  // inclusive; 0 = upload, otherwise step index + 1; last <= steps
   bool interleaved = false;           // asks for interleaved memory
+  bool parameter = false;             // holds weights, from upload to the end
   bool operator==(const Buffer&) const = default;
   auto operator<=>(const Buffer&) const = default;
 };
@@ -120,12 +121,14 @@ struct Report {
 Report build(const Device& device, const package::Package& package, const std::string& file,
              std::uint64_t file_bytes, unsigned threads);
 
-std::string to_json(const Report& report);  // one line, schema_version 1
+inline constexpr int kSchemaVersion = 1;
+std::string to_json(const Report& report);  // one line
 // Chrome trace events (Perfetto): one call, the device on one track, then what each of the named tiles does,
 // and its live bytes. `package` is the one that the report was built from.
 std::string to_trace(const Report& report, const package::Package& package,
                      const std::vector<std::uint32_t>& tiles);
-// The page with the JSON in it: opens offline, needs no server.
-std::string to_html(const std::string& json);
+// The page with the JSON in it: opens offline, needs no server. `other`: a second report to compare with, as
+// report/compare.h gives it; empty: none.
+std::string to_html(const std::string& json, const std::string& other = "");
 
 }  // namespace tw::report

@@ -27,7 +27,7 @@ const char* const kExamples =
     "  tilewright problem small.ipuexe --tile 0 -o placement.json && tilewright check placement.json\n"
     "      write the placement problem of tile 0 with our solution for other solvers, judge a solution\n"
     "  tilewright report small.ipuexe -o small-report\n"
-    "      write report.html (memory and phases, opens offline), report.json and trace.json\n";
+    "      write report.html (memory, exchange, cycles; opens offline), report.json and trace.json\n";
 
 // Raw texts of enumerations, turned into values after parsing.
 struct Texts {
@@ -189,7 +189,7 @@ void define(CLI::App& app, Invocation& i, Texts& t) {
               "problem one.ipuexe --tile 17 -o placement.json", Command::Problem);
   CLI::App* check = command("check", "judge the solution in a problem file: every broken rule",
                             "check placement.json", Command::Check);
-  CLI::App* report = command("report", "memory, liveness, addresses and phases as a page and as JSON",
+  CLI::App* report = command("report", "memory, exchange and cycles as a page and as JSON",
                              "report one.ipuexe -o one-report", Command::Report);
   CLI::App* completion =
       command("completion", "a completion script for a shell, on standard output",
@@ -220,6 +220,10 @@ void define(CLI::App& app, Invocation& i, Texts& t) {
       ->required();
   report->add_option("-o,--output", i.folder, "folder for report.html, report.json and trace.json")
       ->type_name("DIR");
+  report
+      ->add_option("--compare", i.other,
+                   "report.json or package of another build: adds a view of the differences to the page")
+      ->type_name("FILE");
   report
       ->add_option("--trace", i.trace,
                    "file for the trace instead of trace.json there; without -o nothing else is written")

@@ -24,6 +24,7 @@ struct Invocation {
   std::string folder;   // report: -o; man: DIR
   std::string shell;    // completion
   std::string trace;    // report: --trace
+  std::string other;    // report: --compare
   std::vector<std::uint32_t> trace_tiles;
   std::string target;  // --target
   std::string json;    // --json FILE, "-" = standard output

@@ -138,7 +138,7 @@ int check_command(const Invocation& i, const Host& host) {
 }
 
 int report_command(const Invocation& i, const Host& host) {
-  const ReportFiles files = write_report(host, i.package, {i.folder, i.trace}, i.trace_tiles);
+  const ReportFiles files = write_report(host, i.package, {i.folder, i.trace}, i.other, i.trace_tiles);
   print_table(i, report_table(files));
   print_json(i, report_files_json(files));
   return 0;

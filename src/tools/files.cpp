@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <sstream>
 #include <vector>
 
 #include "base/error.h"
@@ -50,6 +51,15 @@ void write_text(const std::string& text, const std::string& file) {
     std::remove(temporary.c_str());
     fail(file, cause);
   }
+}
+
+std::string read_text(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  if (in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
+  if (in.bad() || !in.is_open() || fs::is_directory(file))
+    throw Error(ErrorKind::Io, file.string() + ": cannot be read");
+  return text.str();
 }
 
 void require_writable(const fs::path& file) {

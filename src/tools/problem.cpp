@@ -3,9 +3,7 @@
 #include <fmt/core.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/capacity.h"
 #include "base/error.h"
@@ -128,12 +126,7 @@ std::string write_unplaced(const Host& host, const inspect::PlacementProblem& pr
 }
 
 inspect::Verdict check_file(const Host& host, const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  if (in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
-  if (in.bad() || !in.is_open() || std::filesystem::is_directory(file))
-    throw Error(ErrorKind::Io, file + ": cannot be read");
-  return inspect::check(host.device, inspect::problem_from_json(host.device, text.str(), file), file);
+  return inspect::check(host.device, inspect::problem_from_json(host.device, read_text(file), file), file);
 }
 
 std::string problem_table(const inspect::Problem& problem, const std::string& file) {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "package/package.h"
+#include "report/compare.h"
 #include "report/report.h"
 #include "tools/files.h"
 #include "tools/json.h"
@@ -77,10 +78,19 @@ void write(ReportFiles::File& f, const std::string& text) {
   f.bytes = text.size();
 }
 
-void write_page(ReportFiles& files, const report::Report& report) {
+void write_page(ReportFiles& files, const report::Report& report, const std::string& other) {
   const std::string json = report::to_json(report);
   write(files.json, json);
-  write(files.html, report::to_html(json));
+  write(files.html, report::to_html(json, other));
+}
+
+// Empty for no file.
+std::string report_to_compare(const Host& host, const std::string& file) {
+  if (file.empty()) return "";
+  const std::string name = fs::path(file).filename().string();
+  if (const std::string text = read_text(file); text.starts_with('{') || text.starts_with('['))
+    return report::comparable(text, name);
+  return report::comparable(report::to_json(report_of(host, package::read(file), file)), name);
 }
 
 }  // namespace
@@ -90,12 +100,12 @@ ReportFiles write_page(const Host& host, const package::Package& package, const 
   ReportFiles files = page_in(folder);
   const report::Report report = report_of(host, package, package_file);
   prepare(files);
-  write_page(files, report);
+  write_page(files, report, "");
   return files;
 }
 
 ReportFiles write_report(const Host& host, const std::string& package_file, const ReportPlaces& places,
-                         std::vector<std::uint32_t> trace_tiles) {
+                         const std::string& other, std::vector<std::uint32_t> trace_tiles) {
   ReportFiles files;
   if (!places.folder.empty()) {
     files = page_in(places.folder);
@@ -103,6 +113,9 @@ ReportFiles write_report(const Host& host, const std::string& package_file, cons
   }
   if (!places.trace.empty()) files.trace.file = places.trace;
   if (files.trace.file.empty()) throw Error(ErrorKind::Usage, "report: give -o DIR, --trace FILE or both");
+  if (places.folder.empty() && !other.empty())
+    throw Error(ErrorKind::Usage, "--compare adds a view to the page: give -o DIR");
+  const std::string second = report_to_compare(host, other);
   const package::Package package = package::read(package_file);
   const report::Report report = report_of(host, package, package_file);
   check_tiles(report, trace_tiles);
@@ -110,7 +123,7 @@ ReportFiles write_report(const Host& host, const std::string& package_file, cons
   trace_tiles = each_once(trace_tiles);
   prepare(files);
   write(files.trace, report::to_trace(report, package, trace_tiles));
-  if (!places.folder.empty()) write_page(files, report);
+  if (!places.folder.empty()) write_page(files, report, second);
   return files;
 }
 

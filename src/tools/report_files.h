@@ -24,10 +24,11 @@ struct ReportPlaces {
 // the package stands; empty: nowhere. Error{File} for the package, Error{Io} for the folder.
 ReportFiles write_page(const Host& host, const package::Package& package, const std::string& package_file,
                        const std::string& folder);
-// `trace_tiles` empty: the fullest tile, the one with most kernel cycles, and the one that the fullest hears
-// most from. Error{File} for the package, Error{Io} for the places, Error{Usage} for tiles.
+// `other`: report.json or package to compare with; empty: none. `trace_tiles` empty: the fullest tile, the
+// one with most kernel cycles, and the one that the fullest hears most from. Error{File} for the package and
+// `other`, Error{Io} for the places, Error{Usage} for tiles.
 ReportFiles write_report(const Host& host, const std::string& package_file, const ReportPlaces& places,
-                         std::vector<std::uint32_t> trace_tiles);
+                         const std::string& other, std::vector<std::uint32_t> trace_tiles);
 
 std::string report_table(const ReportFiles& files);
 std::string report_files_json(const ReportFiles& files);

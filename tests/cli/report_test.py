@@ -31,9 +31,9 @@ class Reports(TempDir):
         super().setUp()
         self.package, self.report = self.folder / "small.ipuexe", self.folder / "report"
 
-    def make(self, *options):
+    def make(self, *options, compare=None):
         compiled = result("compile", "siglip-so400m", *SMALL, *options, "-o", self.package)["compile"]
-        tilewright("report", self.package, "-o", self.report, check=0)
+        tilewright("report", self.package, "-o", self.report, *(["--compare", compare] if compare else []), check=0)
         return compiled, json.loads((self.report / "report.json").read_text())
 
     def test_figures_equal_those_of_compile_and_run(self):
@@ -49,6 +49,8 @@ class Reports(TempDir):
         self.assertEqual(max(tiles["table_bytes"]), exchange["table_bytes_max"])
         self.assertAlmostEqual(sum(tiles["table_bytes"]) / len(tiles["table_bytes"]), exchange["table_bytes_mean"], places=3)
         self.assertEqual(len(report["phases"]["step"]), exchange["phases"])
+        of_list = [sum(b for b, p in zip(l["bytes"], l["parameter"]) if p) for l in report["lists"]]
+        self.assertEqual(sum(of_list[l] for l in tiles["list"]), memory["parameter_bytes_total"])
         # Tensors may use what is no area: the summary's budget. Live and free bytes of a tile are all of it.
         self.assertEqual(tiles["peak_bytes"][worst] + tiles["free_bytes"][worst], memory["budget_bytes"])
         # Every word sent is received at least once; senders and receivers are those of the phase.
@@ -123,14 +125,16 @@ class Reports(TempDir):
             self.assertEqual(peak, {"GemmF8": 128, "GemmF16": 64}.get(name, 0), name)
 
     def test_the_page_shows_the_numbers_of_the_json(self):
-        self.make("--layers", 2)
+        self.make("--policy", "capacity")
+        other = self.report.rename(self.folder / "other") / "report.json"
+        self.make("--layers", 2, compare=other)
         pictures = WEB / "screenshots"
         shutil.rmtree(pictures, ignore_errors=True)
         pictures.mkdir(parents=True)
-        done = subprocess.run(["node", SOURCE / "tests/web/report.mjs", WEB, self.report, pictures], capture_output=True,
+        done = subprocess.run(["node", SOURCE / "tests/web/report.mjs", WEB, self.report, pictures, other], capture_output=True,
                               text=True, timeout=600)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(len(list(pictures.iterdir())), 28)
+        self.assertEqual(len(list(pictures.iterdir())), 32)
 
     def test_the_trace_takes_the_cycles_of_a_run(self):
         for model, layers in (("siglip-so400m", 3), ("pe-core-l14-capacity", 2)):
@@ -256,6 +260,27 @@ class Reports(TempDir):
         self.assertEqual(error["kind"], kind)
         self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
         return error["message"]
+
+    def test_what_cannot_be_compared_is_refused(self):
+        self.make()
+        written = (self.report / "report.json").read_text()
+        texts = {"cut": written[:5000], "foreign": '{"a": 1}', "newer": written.replace('"schema_version":1', '"schema_version":2', 1),
+                 "damaged": written.replace('"peak_bytes":[', '"peak_bytes":["x",', 1), "text": "no JSON", "empty": ""}
+        for name, text in texts.items():
+            file = self.folder / f"{name}.json"
+            file.write_text(text)
+            self.assertIn(file.name, self.refused(self.package, "--compare", file, "-o", self.folder / "out", kind="file"))
+        self.refused(self.package, "--compare", self.folder / "none.json", "-o", self.folder / "out", kind="io")
+        self.assertFalse((self.folder / "out").exists())
+        tilewright("report", self.package, "--trace", self.folder / "trace.json", "--compare", self.report / "report.json", check=2)
+        # A package instead of its report gives the same page, and the numbers of this one stay as they are.
+        pages = []
+        for number, other in enumerate((self.report / "report.json", self.package)):
+            out = self.folder / str(number)
+            tilewright("report", self.package, "--compare", other, "-o", out, check=0)
+            pages.append((out / "report.html").read_text())
+            self.assertEqual((out / "report.json").read_text(), written)
+        self.assertEqual(*pages)
 
     def test_errors_take_one_line(self):
         self.make()

@@ -114,6 +114,23 @@ TEST(Report, TheJsonHoldsTheSameNumbers) {
   EXPECT_EQ(report["tensors"][list["tensor"][2].get<int>()], "weights");
 }
 
+// A buffer holds parameters when weights are uploaded into it and it stays.
+TEST(Report, ParametersAreWhatHoldsWeights) {
+  package::Package p = sample();
+  EXPECT_FALSE(made(p).lists[0][2].parameter);
+  package::Binding& b = p.image.bindings.emplace_back();
+  b.kind = package::BindingKind::Weight;
+  b.slices = {{0, 0x80800, 0, 64}, {0, 0x64000, 64, 64}};  // into weights, and where x stands for some steps
+  Report r = made(p);
+  const std::vector<Buffer>& list = r.lists[r.tiles[0].list];
+  EXPECT_THAT(std::vector({list[0].parameter, list[1].parameter, list[2].parameter}),
+              ElementsAre(false, false, true));
+  EXPECT_FALSE(r.lists[r.tiles[1].list].back().parameter);
+  p.image.bindings[0].kind = package::BindingKind::Input;
+  r = made(p);
+  EXPECT_FALSE(r.lists[r.tiles[0].list][2].parameter);
+}
+
 // Both tiles hear tile 1 for three cycles in the short row; the long row sends 30 words.
 TEST(Report, TheExchangeOfAPhaseIsInTheJson) {
   const Report r = made();

@@ -1,15 +1,16 @@
 // Uses a report as a reader would, offline in chromium, and compares what it shows with the JSON.
-// node report.mjs FOLDER_WITH_NODE_MODULES REPORT_FOLDER SCREENSHOT_FOLDER
+// node report.mjs FOLDER_WITH_NODE_MODULES REPORT_FOLDER SCREENSHOT_FOLDER REPORT_JSON_IT_IS_COMPARED_WITH
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 
-const [modules, folder, pictures] = process.argv.slice(2).map((p) => path.resolve(p));
+const [modules, folder, pictures, otherFile] = process.argv.slice(2).map((p) => path.resolve(p));
 const { chromium } = createRequire(path.join(modules, "package.json"))("playwright-core");
 const json = JSON.parse(readFileSync(path.join(folder, "report.json"), "utf8"));
 const report = json.report;
+const other = JSON.parse(readFileSync(otherFile, "utf8"));
 const url = pathToFileURL(path.join(folder, "report.html")).href;
 const sum = (values) => values.reduce((a, b) => a + b, 0);
 const points = report.steps.path.length + 1;
@@ -67,6 +68,21 @@ async function checkColours() {
   }
 }
 
+// Bytes by class at some step add up to the tile's memory; tensors are those of its list.
+async function checkSplit(tile) {
+  const point = Math.floor(points / 2);
+  await setStep(point);
+  const [list, alive] = live(tile, point);
+  const shown = async (term) => value(`#tile-bytes .facts > div:has(dt:text-is("${term}")) data`);
+  assert.equal(await shown("parameters"), sum(alive.filter((i) => list.parameter[i]).map((i) => list.bytes[i])));
+  assert.equal(await shown("activations and other tensors of some steps"), sum(alive.filter((i) => !list.parameter[i]).map((i) => list.bytes[i])));
+  assert.equal(await shown("tails and padding of tensors"), sum(alive.map((i) => list.taken[i] - list.bytes[i])));
+  assert.equal(await shown("exchange table"), report.tiles.table_bytes[tile]);
+  const all = report.device.memory_end - report.device.memory_base;
+  assert.equal(await shown("all"), all);
+  assert.equal(sum((await values("#tile-bytes .facts data")).slice(0, 9)), all);
+}
+
 async function floor() {
   await open("floor");
   assert.equal(Number(await page.inputValue("#tile")), report.fullest.tile[report.fullest.bytes.indexOf(Math.max(...report.fullest.bytes))]);
@@ -79,6 +95,7 @@ async function floor() {
   assert.equal(await fact("#tile-facts", "live at its peak"), report.tiles.peak_bytes[tile]);
   assert.equal(await fact("#tile-facts", "exchange table"), report.tiles.table_bytes[tile]);
   assert.equal(await fact("#tile-facts", "kernel cycles of a call"), report.tiles.kernel_cycles[tile]);
+  await checkSplit(tile);
   for (const [colour, figures] of [["table_bytes", report.tiles.table_bytes], ["kernel_cycles", report.tiles.kernel_cycles],
     ["fragments", report.tiles.messages.map((m, t) => m + report.tiles.windows[t])]]) {
     await page.selectOption("#colour", colour);
@@ -248,6 +265,36 @@ async function timeline() {
   assert.equal(Number(await page.inputValue("#tile")), partner);
 }
 
+// Figures of both reports and their differences, computed from the two JSONs.
+async function compare() {
+  await open("compare");
+  const figures = async (label) => {
+    const row = page.locator("#compare-summary tbody tr", { has: page.locator(`span:text-is("${label}")`) });
+    return row.locator("data").evaluateAll((all) => all.map((x) => Number(x.getAttribute("value"))));
+  };
+  const pair = (of) => [of(json), of(other), of(json) - of(other)];
+  assert.deepEqual(await figures("live bytes of the fullest tile"), pair((j) => Math.max(...j.report.tiles.peak_bytes)));
+  assert.deepEqual(await figures("cycles of one call"), pair((j) => j.report.cycles));
+  assert.deepEqual(await figures("largest exchange table"), pair((j) => Math.max(...j.report.tiles.table_bytes)));
+  assert.deepEqual(await figures("words sent, static phases"), pair((j) => sum(j.report.tiles.words)));
+  const cycles = (j) => new Map(j.compile.cycles.operations.map((o) => [o.path, o.scheduled]));
+  const [mine, theirs] = [cycles(json), cycles(other)];
+  const names = [...new Set([...mine.keys(), ...theirs.keys()])];
+  assert.deepEqual(await page.locator("#compare-operations tbody td:nth-child(1)").allInnerTexts(), names);
+  assert.deepEqual(await values("#compare-operations tbody td:nth-child(4) data"), names.map((n) => (mine.has(n) && theirs.has(n) ? mine.get(n) - theirs.get(n) : 0)));
+  await page.selectOption("#contrast", "table_bytes");
+  const differences = report.tiles.table_bytes.map((b, t) => b - other.report.tiles.table_bytes[t]);
+  assert.equal(Number(await page.locator("#compare-plan ~ .note data").first().getAttribute("value")), differences.filter((d) => d > 0).length);
+  await page.locator("#compare-plan").focus();
+  await page.keyboard.press("ArrowDown");
+  const tile = Number(await page.inputValue("#tile"));
+  const row = page.locator("#compare-tile tbody tr", { has: page.locator('span:text-is("exchange table")') });
+  assert.equal(Number(await row.locator("td:nth-child(4) data").getAttribute("value")), differences[tile]);
+  const peak = (j, name) => Math.max(...j.report.fullest.bytes.filter((_, p) => p > 0 && j.report.steps.paths[j.report.steps.path[p - 1]] === name));
+  const shown = await page.locator("#compare-live-table tbody tr").evaluateAll((rows) => rows.map((r) => [r.cells[0].innerText, Number(r.cells[3].querySelector("data").getAttribute("value"))]));
+  for (const [name, difference] of shown.filter(([n]) => mine.has(n) && theirs.has(n))) assert.equal(difference, peak(json, name) - peak(other, name), name);
+}
+
 async function units() {
   await open("summary");
   await page.getByRole("button", { name: "KiB" }).click();
@@ -273,7 +320,7 @@ async function screenshots() {
     await page.setViewportSize({ width, height });
     for (const scheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme: scheme });
-      for (const view of ["summary", "floor", "liveness", "memory", "phases", "exchange", "operations"]) {
+      for (const view of ["summary", "floor", "liveness", "memory", "phases", "exchange", "operations", "compare"]) {
         await page.goto(`${url}#view=${view}`);
         await page.reload();
         const wide = await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
@@ -285,7 +332,7 @@ async function screenshots() {
 }
 
 await load();
-for (const part of [summary, floor, liveness, memory, phases, follow, operations, exchange, units, keyboard, screenshots]) {
+for (const part of [summary, floor, liveness, memory, phases, follow, operations, exchange, compare, units, keyboard, screenshots]) {
   await part();
   console.log(`${part.name}: good`);
 }

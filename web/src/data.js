@@ -1,17 +1,60 @@
 // The report as the page uses it. A "point" is 0 for upload, otherwise step index + 1; tiles are physical.
 
-const json = JSON.parse(document.getElementById("data").textContent);
-export const compile = json.compile;
-export const tool = json.tool;
-export const report = json.report;
-export const device = report.device;
-export const tiles = report.tiles;
-export const tileCount = tiles.list.length;
-export const points = report.steps.path.length + 1;
-
-export function stepName(point) {
-  return point === 0 ? "upload" : report.steps.paths[report.steps.path[point - 1]] || "(no operation)";
+export function argMax(values) {
+  let best = 0;
+  for (let i = 1; i < values.length; ++i) if (values[i] > values[best]) best = i;
+  return best;
 }
+
+// Live bytes at every point of the buffers of one list: {total, standard, interleaved}.
+function sweep(list, points) {
+  const standard = new Float64Array(points + 1), interleaved = new Float64Array(points + 1);
+  for (let i = 0; i < list.tensor.length; ++i) {
+    const change = list.interleaved[i] ? interleaved : standard;
+    change[list.first[i]] += list.taken[i];
+    change[list.last[i] + 1] -= list.taken[i];
+  }
+  const total = new Float64Array(points);
+  for (let p = 0; p < points; ++p) {
+    if (p > 0) standard[p] += standard[p - 1], interleaved[p] += interleaved[p - 1];
+    total[p] = standard[p] + interleaved[p];
+  }
+  return { total, standard: standard.subarray(0, points), interleaved: interleaved.subarray(0, points) };
+}
+
+// A report.json with what follows from it.
+function open(json) {
+  const { compile, tool, report } = json;
+  const points = report.steps.path.length + 1;
+  const liveOfList = new Map();
+  const stepName = (point) => (point === 0 ? "upload" : report.steps.paths[report.steps.path[point - 1]] || "(no operation)");
+  const peakPoint = argMax(report.fullest.bytes);
+  return {
+    compile, tool, report, points, stepName, peakPoint,
+    device: report.device,
+    tiles: report.tiles,
+    tileCount: report.tiles.list.length,
+    peakTile: report.fullest.tile[peakPoint],
+    live(tile) {
+      const index = report.tiles.list[tile];
+      if (!liveOfList.has(index)) liveOfList.set(index, sweep(report.lists[index], points));
+      return liveOfList.get(index);
+    },
+    phases: report.phases.step.map((step, i) => {
+      const phase = Object.fromEntries(Object.keys(report.phases).map((key) => [key, report.phases[key][i]]));
+      return { ...phase, index: i, operation: stepName(step) };
+    }),
+  };
+}
+
+const read = (id) => JSON.parse(document.getElementById(id).textContent);
+export const main = open(read("data"));
+export const { compile, tool, report, points, stepName, peakPoint, peakTile, device, tiles, tileCount, live, phases } = main;
+// The report to compare with, or null.
+export const other = (() => {
+  const json = read("other");
+  return json && open(json);
+})();
 
 export function stepKind(point) {
   return point === 0 ? "host" : report.steps.kind[point - 1];
@@ -27,37 +70,20 @@ export const repeats = (() => {
   return found;
 })();
 
-export function argMax(values) {
-  let best = 0;
-  for (let i = 1; i < values.length; ++i) if (values[i] > values[best]) best = i;
-  return best;
-}
-
-export const peakPoint = argMax(report.fullest.bytes);
-export const peakTile = report.fullest.tile[peakPoint];
-
-const liveOfList = new Map();
-
-// Live bytes of a tile at every point: {total, standard, interleaved}.
-export function live(tile) {
-  const index = tiles.list[tile];
-  if (!liveOfList.has(index)) liveOfList.set(index, sweep(report.lists[index]));
-  return liveOfList.get(index);
-}
-
-function sweep(list) {
-  const standard = new Float64Array(points + 1), interleaved = new Float64Array(points + 1);
-  for (let i = 0; i < list.tensor.length; ++i) {
-    const change = list.interleaved[i] ? interleaved : standard;
-    change[list.first[i]] += list.taken[i];
-    change[list.last[i] + 1] -= list.taken[i];
-  }
-  const total = new Float64Array(points);
-  for (let p = 0; p < points; ++p) {
-    if (p > 0) standard[p] += standard[p - 1], interleaved[p] += interleaved[p - 1];
-    total[p] = standard[p] + interleaved[p];
-  }
-  return { total, standard: standard.subarray(0, points), interleaved: interleaved.subarray(0, points) };
+// All bytes of a tile at one point, by class; they add up to its memory.
+export function split(tile, point) {
+  const held = liveAt(tile, point);
+  const sum = (list, of) => list.reduce((a, b) => a + of(b), 0);
+  const fixed = areas(tile);
+  const area = (kind) => sum(fixed.filter((a) => a.kind === kind), (a) => a.used ?? a.end - a.begin);
+  const out = {
+    parameters: sum(held.filter((b) => b.parameter), (b) => b.bytes),
+    tensors: sum(held.filter((b) => !b.parameter), (b) => b.bytes),
+    padding: sum(held, (b) => b.taken - b.bytes),
+    code: area("code"), program: area("program"), table: area("table"), system: area("system"),
+    reserve: sum(fixed.filter((a) => a.used !== undefined), (a) => a.end - a.begin - a.used),
+  };
+  return { ...out, free: device.memory_end - device.memory_base - sum(Object.values(out), (n) => n) };
 }
 
 // Buffers of a tile, ascending by address.
@@ -70,6 +96,7 @@ export function buffers(tile) {
     taken: list.taken[i],
     first: list.first[i],
     last: list.last[i],
+    parameter: list.parameter[i] === 1,
     memory: list.interleaved[i] ? "interleaved" : "standard",
     kind: list.first[i] === 0 && list.last[i] === points - 1 ? "resident" : "transient",
   }));
@@ -118,10 +145,5 @@ export function contents(tile, point) {
   hole(at, device.memory_end);
   return out;
 }
-
-export const phases = report.phases.step.map((step, i) => {
-  const phase = Object.fromEntries(Object.keys(report.phases).map((key) => [key, report.phases[key][i]]));
-  return { ...phase, index: i, operation: stepName(step) };
-});
 
 export const longestPhase = argMax(phases.map((p) => p.exchange_cycles));

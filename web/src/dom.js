@@ -43,7 +43,7 @@ export function table(caption, columns, rows, { marked = () => false, onPick, li
     }
     return line;
   });
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+  return el("div", { class: shown.length > 36 ? "scroll" : "scroll whole", tabindex: "0", role: "region", "aria-label": caption },
     el("table", { class: dense ? "dense" : false },
       el("caption", { class: quiet ? "quiet" : false }, rows.length > limit ? `${caption}; the first ${limit} of ${rows.length}` : caption),
       el("thead", {}, head), el("tbody", {}, body)));

@@ -33,16 +33,16 @@ function frame(hint, bottom) {
   };
 }
 
-function chosenTile() {
+function chosenTile(color = "#d55e00") {
   return { type: "custom", silent: true, z: 5, data: [placeOf(state.tile)], renderItem: (_, api) => {
     const [x, y] = api.coord([api.value(0), api.value(1)]);
     const [w, h] = api.size([1, 1]);
     return { type: "rect", shape: { x: x - w / 2, y: y - h / 2, width: w, height: h },
-      style: { fill: "none", stroke: "#d55e00", lineWidth: 3 } };
+      style: { fill: "none", stroke: color, lineWidth: 3 } };
   } };
 }
 
-// values: of each tile. scale: {min, max, colors, ends: [low, high] as text, label(v)}. hint(tile): HTML.
+// values: of each tile. scale: {min, max, colors, ends: [low, high] as text, label(v), mark: colour of the chosen tile}. hint(tile): HTML.
 export function amounts(values, scale, hint) {
   return {
     ...frame(hint, 96),
@@ -55,7 +55,7 @@ export function amounts(values, scale, hint) {
     series: [
       { type: "heatmap", data: values.map((v, t) => [...placeOf(t), v, t]),
         itemStyle: { borderColor: css("--panel"), borderWidth: 1 }, emphasis: { itemStyle: { borderColor: css("--ink") } } },
-      chosenTile(),
+      chosenTile(scale.mark),
     ],
   };
 }

@@ -20,8 +20,9 @@ export const percent = (part, all) => (all > 0 ? `${((100 * part) / all).toFixed
 
 // Short labels of axes.
 export function short(n) {
+  if (n < 0) return `−${short(-n)}`;
   if (n >= 1e6) return `${+(n / 1e6).toFixed(2)} M`;
   if (n >= 1e3) return `${+(n / 1e3).toFixed(1)} k`;
   return `${+n.toFixed(1)}`;
 }
-export const shortBytes = (n) => (units === "KiB" ? `${+(n / 1024).toFixed(1)}` : short(n));
+export const shortBytes = (n) => (n < 0 ? `−${shortBytes(-n)}` : units === "KiB" ? `${+(n / 1024).toFixed(1)}` : short(n));

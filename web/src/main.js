@@ -1,6 +1,8 @@
-import { compile, longestPhase, peakPoint, peakTile, phases as allPhases, points, stepKind, stepName, tileCount, tiles, tool } from "./data.js";
+import { nameOf, sameSteps } from "./compare.js";
+import { longestPhase, main, other, peakPoint, peakTile, phases as allPhases, points, stepKind, stepName, tileCount, tiles, tool } from "./data.js";
 import { el, figure } from "./dom.js";
 import { change, onChange, readAddress, state } from "./state.js";
+import * as compare from "./views/compare.js";
 import * as exchange from "./views/exchange.js";
 import * as floor from "./views/floor.js";
 import * as liveness from "./views/liveness.js";
@@ -9,16 +11,10 @@ import * as operations from "./views/operations.js";
 import * as phases from "./views/phases.js";
 import * as summary from "./views/summary.js";
 
-const views = { summary, floor, liveness, memory, ...(allPhases.length > 0 ? { phases, exchange, operations } : {}) };
-const selectors = { floor: stepChoice, liveness: stepChoice, memory: stepChoice, exchange: phaseChoice };
+const views = { summary, floor, liveness, memory, ...(allPhases.length > 0 ? { phases, exchange, operations } : {}),
+  ...(other ? { compare } : {}) };
+const selectors = { floor: stepChoice, liveness: stepChoice, memory: stepChoice, exchange: phaseChoice, compare: other && sameSteps() ? stepChoice : fullestChoice };
 let update = () => {};
-
-function title() {
-  if (!compile?.model) return "package without a summary";
-  const m = compile.model;
-  const many = (n, word) => `${n} ${word}${n === 1 ? "" : word === "batch" ? "" : "s"}`;
-  return `${m.name} · ${many(m.layers, "layer")} · batch ${m.batch} · ${compile.precision} · policy ${compile.policy}`;
-}
 
 function unitChoice() {
   const button = (unit) =>
@@ -86,6 +82,11 @@ function stepChoice() {
   }];
 }
 
+function fullestChoice() {
+  const [tile, show] = tileChoice(button("fullest", "Fullest tile", () => change({ tile: peakTile })));
+  return [[tile], show];
+}
+
 function phaseChoice() {
   const [tile, showTile] = tileChoice(
     button("busiest", "Busiest tile", () => change({ tile: allPhases[state.phase].bound_tile })));
@@ -105,18 +106,18 @@ function phaseChoice() {
 
 function draw() {
   const view = views[state.view] ?? summary;
-  const main = el("main", { id: "view", role: "tabpanel", "aria-labelledby": `tab-${state.view}` });
+  const area = el("main", { id: "view", role: "tabpanel", "aria-labelledby": `tab-${state.view}` });
   const [fields, showSelection] = selectors[state.view]?.() ?? [[], () => {}];
   showSelection();
   document.getElementById("app").replaceChildren(
     el("header", { class: "top" },
-      el("div", {}, el("p", { class: "brand" }, "Tilewright report"), el("h1", {}, title())),
+      el("div", {}, el("p", { class: "brand" }, "Tilewright report"), el("h1", {}, nameOf(main))),
       unitChoice()),
     tabs(),
     ...(fields.length > 0 ? [el("section", { class: "selector", "aria-label": "what is shown" }, fields)] : []),
-    main,
+    area,
     el("footer", {}, `tilewright ${tool.version} (${tool.commit}). All numbers of this page are in report.json.`));
-  const updateView = view.mount(main);
+  const updateView = view.mount(area);
   update = (keys) => {
     showSelection();
     updateView(keys);

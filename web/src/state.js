@@ -4,8 +4,8 @@ import { setUnits } from "./format.js";
 
 const listeners = [];
 export const state = { view: "summary", tile: peakTile, point: peakPoint, phase: longestPhase, colour: "peak_bytes",
-  picture: "partners", order: "program", operation: "", units: "B" };
-const texts = ["view", "colour", "picture", "order", "operation"];
+  picture: "partners", contrast: "peak_bytes", order: "program", operation: "", units: "B" };
+const texts = ["view", "colour", "picture", "contrast", "order", "operation"];
 
 function within(text, limit, fallback) {
   const n = Number.parseInt(text, 10);

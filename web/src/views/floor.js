@@ -1,8 +1,9 @@
-import { argMax, live, points, stepName, tileCount, tiles } from "../data.js";
+import { argMax, device, live, points, split, stepName, tileCount, tiles } from "../data.js";
 import { el, facts, path, table } from "../dom.js";
 import { amounts, makeFloor } from "../floorplan.js";
-import { byteUnit, bytes, count, short, shortBytes } from "../format.js";
+import { byteUnit, bytes, count, percent, short, shortBytes } from "../format.js";
 import { change, state } from "../state.js";
+import { classes } from "../theme.js";
 
 export const title = "Floor plan";
 
@@ -62,6 +63,20 @@ function details() {
       "Address map of this tile"));
 }
 
+// Every byte of the tile at the chosen step.
+function bytesByClass() {
+  const t = state.tile, p = state.point;
+  const parts = split(t, p), all = device.memory_end - device.memory_base;
+  const bar = el("div", { class: "meter parts", role: "img", "aria-label": "bytes of the tile by class" }, Object.entries(classes).map(([key, c]) =>
+    el("span", { style: `width:${(100 * parts[key]) / all}%;background:${c.color}`, title: `${c.label}: ${bytes(parts[key])}` })));
+  const row = ([key, c]) => el("div", {}, el("dt", {}, el("span", { class: `swatch ${key === "free" ? "hole" : ""}`, style: `background:${c.color}` }), c.label),
+    el("dd", {}, el("data", { value: parts[key] }, bytes(parts[key])), " ", el("span", { class: "muted share" }, percent(parts[key], all))));
+  const line = (term, n) => el("div", {}, el("dt", {}, term), el("dd", {}, el("data", { value: n }, bytes(n))));
+  return el("section", { class: "panel", id: "tile-bytes" }, el("h2", {}, `Bytes of tile ${t} at step ${p}`), bar,
+    el("dl", { class: "facts" }, Object.entries(classes).map(row), line("all", all),
+      line("live, asking for standard memory", live(t).standard[p]), line("live, asking for interleaved memory", live(t).interleaved[p])));
+}
+
 function ranking(values) {
   const m = measure();
   const order = Array.from(values.keys()).sort((a, b) => values[b] - values[a]);
@@ -82,9 +97,10 @@ export function mount(root) {
   const node = el("div", { class: "chart floor", tabindex: "0", id: "floor-chart" });
   const side = el("div", { class: "side" });
   const heading = el("h2", {});
+  const below = el("div", {});
   const note = el("p", { class: "note" });
   root.append(el("div", { class: "split" },
-    el("section", { class: "panel" }, el("div", { class: "bar" }, heading, picker()), node, note), side));
+    el("section", { class: "panel" }, el("div", { class: "bar" }, heading, picker()), node, note, below), side));
   const chart = makeFloor(node, "Floor plan: one cell for each tile, coloured by the chosen figure");
   const show = () => {
     const m = measure();
@@ -95,6 +111,7 @@ export function mount(root) {
       `The brightest cell is tile ${argMax(values)}.`;
     chart.setOption(options(values), true);
     side.replaceChildren(details(), ranking(values));
+    below.replaceChildren(bytesByClass());
   };
   show();
   return show;

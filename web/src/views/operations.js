@@ -1,7 +1,7 @@
 import { phases, tileCount } from "../data.js";
 import { el, facts, figure, table } from "../dom.js";
 import { count, percent, ratio, short } from "../format.js";
-import { byKernel, callCycles, limit, operations, usedTiles, uses } from "../operations.js";
+import { byKernel, callCycles, limit, operations, usedTiles } from "../operations.js";
 import { change, state } from "../state.js";
 import { axis, css, escape, legend, makeChart, series, tooltip } from "../theme.js";
 
@@ -64,7 +64,7 @@ function phaseLinks(operation) {
 
 function kernelTable() {
   const chosen = operations.find((o) => o.name === state.operation);
-  const rows = byKernel(chosen ? uses.filter((u) => u.operation === chosen.name) : uses);
+  const rows = byKernel(chosen?.name);
   const all = rows.reduce((a, k) => a + k.cycles, 0);
   const n = (title, value, note) => ({ title, number: true, note, value, text: (k) => count(value(k)) });
   return [
