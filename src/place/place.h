@@ -52,14 +52,16 @@ struct Placement {
   std::vector<std::uint32_t> taken = {};  // one per request: the bytes that count at the peak
 };
 
-// Why a tile could not be placed. Capacity: a lower bound of live bytes exceeds what there is (a proof).
+// Why a tile could not be placed. Capacity: live requests are larger than the ranges they are confined to
+// (bound.h; a proof).
 // Contiguity: one request alone is larger than the largest legal range. Fragmentation: neither; not found.
 struct NoFit {
   enum class Kind : std::uint8_t { Capacity, Contiguity, Fragmentation } kind = Kind::Fragmentation;
   std::uint32_t request = 0, step = 0;  // failing request; Capacity: step of the largest excess
   Class cls = Class::Standard;          // class whose bound or range is exceeded
   std::uint64_t needed = 0, available = 0, missing = 0, largest_hole = 0;
-  std::vector<std::uint32_t> live;  // requests alive at `step`, largest first (Capacity: those that count)
+  std::vector<std::uint32_t> live;   // requests alive at `step`, largest first (Capacity: those that count)
+  std::vector<Range> confined = {};  // Capacity: the free ranges that `live` may use, ascending
 };
 
 using Result = std::variant<Placement, NoFit>;

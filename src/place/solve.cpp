@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "place/bound.h"
 #include "place/greedy.h"
 #include "place/legal.h"
 #include "place/prefer.h"
@@ -29,94 +30,6 @@ void check_problem(const Problem& problem) {
     TW_CHECK(p.a < n && p.b < n && p.a != p.b, "preferred separation names no two requests");
 }
 
-// Calls visit(step, live[0..]) at every step where something begins; `weight(i, k)` adds request i to sum k.
-template <std::size_t N, class Weight, class Visit>
-void sweep(const Problem& problem, Weight weight, Visit visit) {
-  std::vector<std::uint32_t> begins(problem.requests.size());
-  std::iota(begins.begin(), begins.end(), 0u);
-  std::vector<std::uint32_t> ends = begins;
-  std::ranges::sort(begins, {}, [&](std::uint32_t i) { return problem.requests[i].first; });
-  std::ranges::sort(ends, {}, [&](std::uint32_t i) { return problem.requests[i].last; });
-  std::array<std::uint64_t, N> live{};
-  std::size_t ended = 0;
-  for (std::size_t i = 0; i < begins.size();) {
-    const std::uint32_t step = problem.requests[begins[i]].first;
-    for (; i < begins.size() && problem.requests[begins[i]].first == step; ++i)
-      for (std::size_t k = 0; k < N; ++k) live[k] += weight(begins[i], k);
-    for (; ended < ends.size() && problem.requests[ends[ended]].last < step; ++ended)
-      for (std::size_t k = 0; k < N; ++k) live[k] -= weight(ends[ended], k);
-    visit(step, live);
-  }
-}
-
-// The nested groups of a lower bound: interleaved data, all that must stay off the aperture, everything.
-constexpr std::size_t kGroups = 3;
-bool in_group(const Request& r, std::size_t group) {
-  return group == 2 || (group == 1 ? !is_transient(r) : r.cls == Class::Interleaved);
-}
-
-std::vector<std::uint32_t> live_at(const Problem& problem, std::uint32_t step, std::size_t group) {
-  std::vector<std::uint32_t> live;
-  for (std::uint32_t i = 0; i < problem.requests.size(); ++i) {
-    const Request& r = problem.requests[i];
-    if (r.first <= step && step <= r.last && in_group(r, group)) live.push_back(i);
-  }
-  std::ranges::sort(live, {}, [&](std::uint32_t i) { return std::pair(~problem.requests[i].bytes, i); });
-  return live;
-}
-
-// Live requests are disjoint, so at any step a group's bytes cannot exceed the bytes it may use.
-std::optional<NoFit> prove_capacity(const Problem& problem, const Legal& legal) {
-  const std::array<std::uint64_t, kGroups> available{
-      total_bytes(legal.interleaved), total_bytes(legal.resident), total_bytes(legal.transient)};
-  std::optional<NoFit> worst;
-  std::size_t worst_group = 0;
-  sweep<kGroups>(
-      problem,
-      [&](std::uint32_t i, std::size_t group) -> std::uint64_t {
-        return in_group(problem.requests[i], group) ? problem.requests[i].bytes : 0;
-      },
-      [&](std::uint32_t step, const std::array<std::uint64_t, kGroups>& live) {
-        for (std::size_t g = 0; g < kGroups; ++g) {
-          if (live[g] <= available[g] || (worst && live[g] - available[g] <= worst->missing)) continue;
-          worst = NoFit{.kind = NoFit::Kind::Capacity,
-                        .step = step,
-                        .cls = g == 0 ? Class::Interleaved : Class::Standard,
-                        .needed = live[g],
-                        .available = available[g],
-                        .missing = live[g] - available[g],
-                        .live = {}};
-          worst_group = g;
-        }
-      });
-  if (!worst) return std::nullopt;
-  worst->live = live_at(problem, worst->step, worst_group);
-  worst->request = worst->live.front();
-  return worst;
-}
-
-std::optional<NoFit> prove_contiguity(const Problem& problem, const Legal& legal) {
-  for (std::uint32_t i = 0; i < problem.requests.size(); ++i) {
-    const Request& r = problem.requests[i];
-    std::uint64_t largest = 0;
-    for (const Range& range : legal.of(r)) {
-      const std::uint64_t start = align_up(range.begin, r.alignment);
-      if (start < range.end) largest = std::max(largest, range.end - start);
-    }
-    if (r.bytes <= largest) continue;
-    return NoFit{.kind = NoFit::Kind::Contiguity,
-                 .request = i,
-                 .step = r.first,
-                 .cls = r.cls,
-                 .needed = r.bytes,
-                 .available = largest,
-                 .missing = r.bytes - largest,
-                 .largest_hole = largest,
-                 .live = live_at(problem, r.first, kGroups - 1)};
-  }
-  return std::nullopt;
-}
-
 // Blames the step of the failing request's life at which most bytes live.
 NoFit fragmentation(const Problem& problem, const Greedy& attempt) {
   const Request& failed = problem.requests[*attempt.failed];
@@ -130,14 +43,14 @@ NoFit fragmentation(const Problem& problem, const Greedy& attempt) {
            .live = {}};
   no.missing = no.needed > no.largest_hole ? no.needed - no.largest_hole : 0;
   std::uint64_t most = 0;
-  sweep<1>(
-      problem, [&](std::uint32_t i, std::size_t) -> std::uint64_t { return problem.requests[i].bytes; },
-      [&](std::uint32_t step, const std::array<std::uint64_t, 1>& live) {
-        if (step < failed.first || step > failed.last || live[0] <= most) return;
-        most = live[0];
+  sweep(
+      problem, [&](std::uint32_t i) { return problem.requests[i].bytes; },
+      [&](std::uint32_t step, std::uint64_t live) {
+        if (step < failed.first || step > failed.last || live <= most) return;
+        most = live;
         no.step = step;
       });
-  no.live = live_at(problem, no.step, kGroups - 1);
+  no.live = live_at(problem, no.step);
   return no;
 }
 
@@ -168,11 +81,11 @@ std::vector<std::uint32_t> occupied_bytes(const Problem& problem, const Legal& l
 Placement finish(const Problem& problem, const Legal& legal, std::vector<std::uint32_t> address) {
   Placement p;
   p.taken = occupied_bytes(problem, legal, address);
-  sweep<1>(
-      problem, [&](std::uint32_t i, std::size_t) -> std::uint64_t { return p.taken[i]; },
-      [&](std::uint32_t step, const std::array<std::uint64_t, 1>& live) {
-        if (live[0] <= p.peak_live_bytes) return;
-        p.peak_live_bytes = live[0];
+  sweep(
+      problem, [&](std::uint32_t i) { return p.taken[i]; },
+      [&](std::uint32_t step, std::uint64_t live) {
+        if (live <= p.peak_live_bytes) return;
+        p.peak_live_bytes = live;
         p.peak_step = step;
       });
   p.address = std::move(address);
