@@ -43,13 +43,27 @@ struct Suggestion {
   std::uint64_t saves_bytes = 0;
 };
 
-// The fields of cli.md "The message of a model that does not fit". Bytes; tile is logical.
+// A part of what is needed or reserved: bytes, or fragments where these are counted.
+struct Share {
+  std::string what;
+  std::uint64_t amount = 0;
+};
+struct MemoryRange {
+  std::uint32_t begin = 0, end = 0;  // byte addresses
+};
+
+// The fields of cli.md "The message of a model that does not fit". Bytes; tiles are logical.
 struct CapacityDetail {
   std::uint32_t tile = 0, physical_tile = 0;
   std::int64_t step = 0;
   std::string step_path, memory_class;
+  std::vector<MemoryRange> ranges;  // capacity: the memory that the live tensors may use
   std::uint64_t needed_bytes = 0, available_bytes = 0, missing_bytes = 0, largest_hole_bytes = 0;
+  std::uint32_t holes = 0;   // fragmentation: pieces that the available bytes are in
+  std::string cause;         // one sentence, from what is alive and not from the request that failed
+  std::vector<Share> parts;  // largest shares of the needed amount, or what reserves memory
   std::uint32_t failing_tiles = 0;
+  std::vector<std::uint32_t> first_tiles;  // up to five of them, ascending
   std::vector<LiveTensor> live;
   std::vector<Suggestion> suggestions;
 };

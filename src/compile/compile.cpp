@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <expected>
 #include <memory>
 
 #include "base/error.h"
 #include "base/math.h"
 #include "base/parallel.h"
 #include "compile/capacity.h"
+#include "compile/reservation.h"
 #include "emit/emit.h"
 #include "exchange/exchange.h"
 #include "place/place.h"
@@ -40,29 +42,49 @@ void require_good(const std::vector<std::string>& findings, const char* stage) {
            fmt::format("{}: {} finding(s), first: {}", stage, findings.size(), findings.front()));
 }
 
-// A budget of one tile that is exceeded: counts or bytes.
-CapacityDetail budget_detail(std::uint32_t logical, std::uint64_t needed, std::uint64_t available) {
-  CapacityDetail d;
-  d.tile = logical;
-  d.physical_tile = topology::physical(TileId(logical)).value;
-  d.needed_bytes = needed;
-  d.available_bytes = available;
-  d.missing_bytes = needed - available;
-  return d;
+std::uint32_t most_fragments(const Device& device, const tile::Program& program) {
+  return std::ranges::max(tile::fragments_per_tile(program, device.tiles));
+}
+
+// Planned and lowered. Products in steps of K send fewer and longer messages: where the fragment limit is
+// exceeded, products are chosen within the room of a tile as if memory were short. A limit below the default
+// judges and does not steer.
+void plan_and_lower(const Device& device, const graph::Graph& graph, const Options& options,
+                    Progress& progress, Result& out) {
+  Stopwatch watch;
+  const auto planned = [&](bool within_room) {
+    progress.stage("plan");
+    plan::Options how = options.plan;
+    how.within_room = how.within_room || within_room;
+    plan::Plan plan = plan::build(device, graph, how, progress);
+    require_good(plan::verify(plan), "plan");
+    out.report.seconds_plan += watch.lap();
+    return plan;
+  };
+  const auto lowered = [&](const plan::Plan& plan) {
+    progress.stage("lower");
+    tile::Program program = tile::lower(plan, {options.checkpoints}, options.threads);
+    out.report.seconds_lower += watch.lap();
+    return program;
+  };
+  out.plan = planned(false);
+  out.program = lowered(out.plan);
+  const std::uint32_t fragments = most_fragments(device, out.program);
+  if (fragments <= std::max(options.fragment_limit, Options{}.fragment_limit)) return;
+  if (out.plan.within_room || !options.plan.choices.empty()) return;
+  plan::Plan plan = planned(true);
+  tile::Program program = lowered(plan);
+  if (most_fragments(device, program) >= fragments) return;
+  out.plan = std::move(plan);
+  out.program = std::move(program);
 }
 
 void guard_fragments(const tile::Program& program, const Options& options, std::uint32_t tiles,
                      Report& report) {
   const auto count = tile::fragments_per_tile(program, tiles);
-  const auto most = std::max_element(count.begin(), count.end());
-  report.fragments_max = most == count.end() ? 0 : *most;
-  if (report.fragments_max <= options.fragment_limit) return;
-  CapacityDetail d =
-      budget_detail(static_cast<std::uint32_t>(most - count.begin()), *most, options.fragment_limit);
-  d.failing_tiles = static_cast<std::uint32_t>(
-      std::count_if(count.begin(), count.end(), [&](std::uint32_t n) { return n > options.fragment_limit; }));
-  d.suggestions = {{"a larger --fragment-limit (a policy, not the hardware's)", 0}, {"a smaller --batch", 0}};
-  throw does_not_fit(ErrorKind::Fragments, std::move(d), 0);
+  report.fragments_max = std::ranges::max(count);
+  if (report.fragments_max > options.fragment_limit)
+    throw fragments_error(program, count, options.fragment_limit);
 }
 
 // Addresses before placement: the buffers of a tile stand one behind the other (compiler.md 6.1).
@@ -119,8 +141,7 @@ constexpr std::uint64_t kRelayReach = 2;
 
 void add_relays(const Device& device, tile::Program& program, const Options& options, Report& report) {
   if (!options.relays) return;
-  const auto fragments = tile::fragments_per_tile(program, device.tiles);
-  if (*std::ranges::max_element(fragments) > kRelayReach * options.fragment_limit) return;
+  if (most_fragments(device, program) > kRelayReach * options.fragment_limit) return;
   report.relay_phases =
       tile::insert_relays(program, options.plan.tiles, [&](const tile::Program& p, const tile::Phase& phase) {
         return phase_price(device, p, phase, options);
@@ -134,13 +155,21 @@ struct Placed {
   std::vector<tile::TilePlacement> problems;
 };
 
-Placed place_all(const Device& device, const plan::Plan& plan, const tile::Program& program,
-                 std::uint32_t code, std::uint32_t rows, const Options& options) {
+// No placement, as message and data.
+struct Refusal {
+  Error error;
+  Placed unplaced;
+  std::vector<TileFailure> failures;
+};
+
+std::expected<Placed, Refusal> place_all(const Device& device, const plan::Plan& plan,
+                                         const tile::Program& program, std::uint32_t code, std::uint32_t rows,
+                                         unsigned threads) {
   Placed out;
   out.problems = tile::placement_problems(device, program, code, rows);
   out.placements.resize(out.problems.size());
   std::vector<std::unique_ptr<place::NoFit>> failed(out.problems.size());
-  parallel_for(out.problems.size(), 8, options.threads, [&](std::size_t begin, std::size_t end) {
+  parallel_for(out.problems.size(), 8, threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t t = begin; t < end; ++t) {
       place::Result result = place::solve(device, out.problems[t].problem);
       if (auto* placement = std::get_if<place::Placement>(&result)) {
@@ -156,10 +185,8 @@ Placed place_all(const Device& device, const plan::Plan& plan, const tile::Progr
     if (failed[t]) failures.push_back({t, std::move(*failed[t])});
   }
   if (!failures.empty()) {
-    Error error = capacity_error(plan, program, out.problems, failures);
-    const TileId tile(error.capacity->tile);
-    if (options.on_unplaced) options.on_unplaced(plan, program, tile, out.problems[tile.value]);
-    throw error;
+    Error error = capacity_error(plan, program, out.problems, failures, {code, rows});
+    return std::unexpected(Refusal{std::move(error), std::move(out), std::move(failures)});
   }
   out.addresses.of.assign(program.buffers.size(), 0);
   out.taken.assign(program.buffers.size(), 0);
@@ -171,6 +198,13 @@ Placed place_all(const Device& device, const plan::Plan& plan, const tile::Progr
     }
   }
   return out;
+}
+
+[[noreturn]] void refuse(const Result& built, const Options& options, const Refusal& refusal) {
+  if (options.on_unplaced)
+    options.on_unplaced({built.plan, built.program, refusal.unplaced.problems, refusal.unplaced.placements,
+                         refusal.failures, TileId(refusal.error.capacity->tile)});
+  throw refusal.error;
 }
 
 struct Scheduled {
@@ -329,17 +363,6 @@ std::vector<std::pair<std::uint32_t, TensorId>> trap_order(const tile::Program& 
   return out;
 }
 
-void guard_table(const emit::RowTables& tables, std::uint32_t budget) {
-  if (tables.max_bytes <= budget) return;
-  const auto worst = std::max_element(tables.bytes.begin(), tables.bytes.end()) - tables.bytes.begin();
-  const TileId tile = topology::logical(PhysId(static_cast<std::uint32_t>(worst)));
-  CapacityDetail d = budget_detail(tile.value, tables.max_bytes, budget);
-  d.failing_tiles = static_cast<std::uint32_t>(std::count_if(
-      tables.bytes.begin(), tables.bytes.end(), [&](std::uint32_t bytes) { return bytes > budget; }));
-  d.suggestions = {{"a larger --table-budget", 0}, {"a smaller --batch", 0}};
-  throw does_not_fit(ErrorKind::ExchangeTable, std::move(d), 0);
-}
-
 }  // namespace
 
 Result compile(const Device& device, const graph::Graph& graph, const Options& options, Progress& progress) {
@@ -347,51 +370,58 @@ Result compile(const Device& device, const graph::Graph& graph, const Options& o
   Report& report = out.report;
   Stopwatch watch, total;
 
-  progress.stage("plan");
-  out.plan = plan::build(device, graph, options.plan, progress);
-  require_good(plan::verify(out.plan), "plan");
+  plan_and_lower(device, graph, options, progress, out);
   report.estimated_tensor_bytes = out.plan.estimated_tensor_bytes;
   report.cycles_estimated = out.plan.estimated_cycles;
-  report.seconds_plan = watch.lap();
-
-  progress.stage("lower");
-  out.program = tile::lower(out.plan, {options.checkpoints}, options.threads);
+  watch.lap();
   add_relays(device, out.program, options, report);
   // Judged after placement, which has the exact message for operands that are larger than a tile.
   const std::vector<std::string> findings = tile::verify(out.program);
   guard_fragments(out.program, options, device.tiles, report);
-  report.seconds_lower = watch.lap();
+  report.seconds_lower += watch.lap();
 
   // Code has one size whatever the addresses; the row table's reservation climbs a ladder of elements until
-  // the encoded rows fit (decisions.md 36). This is the only backward edge of the compiler.
+  // the encoded rows fit (decisions.md 36; ADR 0013).
   const std::uint32_t code = emit::code_bytes(device, out.program);
-  std::uint32_t reserved =
-      up(estimated_row_bytes(device, out.program) + device.fetch_guard, device.element_bytes);
+  const std::uint32_t first_row = emit::row_base(device, code);
+  if (first_row + device.element_bytes > device.interleaved_base) throw code_error(device, code, first_row);
+  const auto elements = [&](std::uint32_t bytes) {
+    return up(bytes + device.fetch_guard, device.element_bytes);
+  };
   // A budget below the default judges and does not steer: the budget that a table meets exactly builds that
   // table.
-  const std::uint32_t ceiling =
-      up(std::max(options.table_budget, Options{}.table_budget) + device.fetch_guard, device.element_bytes);
-  reserved = std::min(reserved, ceiling);
+  const std::uint32_t executable = device.interleaved_base - first_row;
+  RowReservation<Refusal> reserved(
+      device.element_bytes, elements(estimated_row_bytes(device, out.program)),
+      std::min(elements(std::max(options.table_budget, Options{}.table_budget)), executable));
   Placed placed;
   Scheduled scheduled;
   emit::RowTables tables;
-  for (;; reserved += device.element_bytes) {
+  for (;;) {
     progress.stage("place");
-    placed = place_all(device, out.plan, out.program, code, reserved, options);
+    auto attempt = reserved.largest_that_leaves_room([&](std::uint32_t rows) {
+      return place_all(device, out.plan, out.program, code, rows, options.threads);
+    });
+    if (!attempt) refuse(out, options, attempt.error());
+    placed = *std::move(attempt);
     require_good(findings, "tile program");
     report.seconds_place += watch.lap();
     progress.stage("exchange", out.program.phases.size());
     scheduled = schedule_all(device, out.program, placed.addresses, options, progress);
     tables = emit::row_tables(device, out.program, scheduled.rows);
     report.seconds_exchange += watch.lap();
-    guard_table(tables, options.table_budget);
-    if (tables.max_bytes + device.fetch_guard <= reserved) break;
-    TW_CHECK(reserved < ceiling, "row reservation ladder exhausted below the table budget");
+    if (tables.max_bytes > options.table_budget)
+      throw table_error(out.program, scheduled.rows, tables.bytes, options.table_budget);
+    const std::uint32_t needed = tables.max_bytes + device.fetch_guard;
+    if (needed <= reserved.bytes()) break;
+    if (needed > executable)
+      throw table_error(out.program, scheduled.rows, tables.bytes, executable - device.fetch_guard);
+    if (const Refusal* refusal = reserved.climb(needed)) refuse(out, options, *refusal);
   }
 
   progress.stage("emit");
   emit::Image image =
-      emit::assemble(device, out.program, placed.addresses, scheduled.rows, tables, code, reserved);
+      emit::assemble(device, out.program, placed.addresses, scheduled.rows, tables, code, reserved.bytes());
   out.image = std::move(image.image);
   describe_bindings(out.plan, out.program, out.image);
   out.side = describe(out.plan, out.program, placed, std::move(image.symbols));
@@ -402,7 +432,7 @@ Result compile(const Device& device, const graph::Graph& graph, const Options& o
   report.table_bytes_max = tables.max_bytes;
   report.table_bytes_mean = tables.mean_bytes;
   horizon_figures(scheduled, report);
-  memory_figures(device, out.program, placed, code, reserved, report);
+  memory_figures(device, out.program, placed, code, reserved.bytes(), report);
   report.seconds_emit = watch.lap();
   report.seconds_total = total.lap();
   return out;

@@ -9,6 +9,7 @@
 
 #include "base/progress.h"
 #include "compile/operations.h"
+#include "compile/unplaced.h"
 #include "graph/graph.h"
 #include "package/package.h"
 #include "plan/build.h"
@@ -17,10 +18,6 @@
 #include "tile/program.h"
 
 namespace tw::compile {
-
-// Called when no placement was found, with the problem of the logical tile that the error will name.
-using OnUnplaced =
-    std::function<void(const plan::Plan&, const tile::Program&, TileId, const tile::TilePlacement&)>;
 
 struct Options {
   plan::Options plan;
@@ -31,7 +28,7 @@ struct Options {
   bool checkpoints = false;  // diagnostic package: a trap after every completed operation
   bool check_rows = false;   // run exchange::check on every phase (debug, tests)
   unsigned threads = 0;
-  OnUnplaced on_unplaced;
+  OnUnplaced on_unplaced;  // called once, before the refusal is thrown
 };
 
 // What the optimiser tried (optimise.h).

@@ -96,12 +96,8 @@ Image assemble(const Device& device, const tile::Program& program, const tile::A
                const std::vector<exchange::Rows>& rows, const RowTables& tables, std::uint32_t code_bytes,
                std::uint32_t row_bytes) {
   const std::uint32_t base = row_base(device, code_bytes);
-  if (base + row_bytes > device.interleaved_base) {
-    throw Error(
-        ErrorKind::Code,
-        fmt::format("code and exchange rows end at {:#x}, executable memory at {:#x}: {} bytes too many",
-                    base + row_bytes, device.interleaved_base, base + row_bytes - device.interleaved_base));
-  }
+  TW_CHECK(base + row_bytes <= device.interleaved_base,
+           "code and exchange rows end beyond executable memory");
   const Runtime runtime = make_runtime(device, program);
   const HostPlan host = host_plan(program, addresses);
   ControlContext context{device, program, runtime, host, &addresses, &tables.tiles, base, {}, {}, {}, {}};

@@ -43,8 +43,8 @@ struct Image {
   double scheduled_cycles = 0;       // one call, host phases excluded
   std::vector<PhaseEnd> phase_ends;  // every executed exchange phase of one call, in order
 };
-// `code_bytes` and `row_bytes` are the reservations the addresses were made with; Error{Code} when code does
-// not end below executable memory, InternalError when a table exceeds its reservation.
+// `code_bytes` and `row_bytes` are the reservations the addresses were made with; InternalError when they end
+// beyond executable memory or a table exceeds its reservation.
 Image assemble(const Device& device, const tile::Program& program, const tile::Addresses& addresses,
                const std::vector<exchange::Rows>& rows, const RowTables& tables, std::uint32_t code_bytes,
                std::uint32_t row_bytes);

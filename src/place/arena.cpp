@@ -65,6 +65,7 @@ Holes Arena::holes(const Request& r) const {
     if (begin >= end) return;
     out.largest = std::max(out.largest, end - begin);
     out.bytes += end - begin;
+    ++out.count;
   };
   for (const Range& range : legal_.of(r)) {
     reach = std::max<std::uint64_t>(reach, range.begin);

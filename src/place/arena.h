@@ -17,6 +17,7 @@ using Wishes = std::vector<std::vector<Wish>>;
 
 struct Holes {
   std::uint64_t largest = 0, bytes = 0;
+  std::uint32_t count = 0;
 };
 
 class Arena {

@@ -37,9 +37,7 @@ Greedy first_fit(const Device& device, const Problem& problem, const Legal& lega
     if (by_first) arena.release_before(problem.requests[index].first);
     if (arena.place(index)) continue;
     result.failed = index;
-    const Holes holes = arena.holes(problem.requests[index]);
-    result.largest_hole = holes.largest;
-    result.free_bytes = holes.bytes;
+    result.holes = arena.holes(problem.requests[index]);
     break;
   }
   result.address = arena.addresses();

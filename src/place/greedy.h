@@ -13,8 +13,7 @@ enum class Order { Lifetime, Size, LongLived };
 struct Greedy {
   std::vector<std::uint32_t> address;   // complete unless `failed` is set
   std::optional<std::uint32_t> failed;  // first request without a legal start
-  std::uint64_t largest_hole = 0;       // for `failed`: bytes of the largest range free over its lifetime
-  std::uint64_t free_bytes = 0;         // for `failed`: all bytes free over its lifetime
+  Holes holes;                          // for `failed`: what is free over its lifetime
 };
 
 std::vector<std::uint32_t> sorted_requests(const Problem& problem, Order order);

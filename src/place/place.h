@@ -62,6 +62,7 @@ struct NoFit {
   std::uint64_t needed = 0, available = 0, missing = 0, largest_hole = 0;
   std::vector<std::uint32_t> live;   // requests alive at `step`, largest first (Capacity: those that count)
   std::vector<Range> confined = {};  // Capacity: the free ranges that `live` may use, ascending
+  std::uint32_t holes = 0;           // Fragmentation: pieces that `available` is in
 };
 
 using Result = std::variant<Placement, NoFit>;

@@ -38,9 +38,10 @@ NoFit fragmentation(const Problem& problem, const Greedy& attempt) {
            .step = failed.first,
            .cls = failed.cls,
            .needed = failed.bytes,
-           .available = attempt.free_bytes,
-           .largest_hole = attempt.largest_hole,
+           .available = attempt.holes.bytes,
+           .largest_hole = attempt.holes.largest,
            .live = {}};
+  no.holes = attempt.holes.count;
   no.missing = no.needed > no.largest_hole ? no.needed - no.largest_hole : 0;
   std::uint64_t most = 0;
   sweep(

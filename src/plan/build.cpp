@@ -63,6 +63,7 @@ Plan walked(const Device& device, const graph::Graph& graph, const Options& opti
   Walk(draft, graph, progress).run();
   rotate_homes(draft.plan);
   draft.plan.weight_rounding = options.weight_rounding;
+  draft.plan.within_room = room != UINT64_MAX;
   Plan plan = fuse(device, std::move(draft.plan));
   const Metrics metrics = estimate(device, plan);
   plan.estimated_cycles = metrics.cycles;
@@ -75,9 +76,11 @@ Plan walked(const Device& device, const graph::Graph& graph, const Options& opti
 Plan build(const Device& device, const graph::Graph& graph, const Options& options, Progress& progress) {
   check(device, options);
   Plan plan = walked(device, graph, options, progress, UINT64_MAX);
-  if (!options.choices.empty() || plan.estimated_tensor_bytes <= usual_budget(device)) return plan;
-  // Too much is alive somewhere: again, now that it is known how much room an operator has.
+  const bool too_large = plan.estimated_tensor_bytes > usual_budget(device);
+  if (!options.choices.empty() || !(too_large || options.within_room)) return plan;
+  // Again, now that it is known how much room an operator has.
   Plan tight = walked(device, graph, options, progress, operator_room(device, plan));
+  if (options.within_room) return tight;
   return tight.estimated_tensor_bytes < plan.estimated_tensor_bytes ? std::move(tight) : std::move(plan);
 }
 

@@ -23,6 +23,9 @@ struct Options {
   WeightRounding weight_rounding = WeightRounding::Balanced;
   // Candidate to build by operation path, as recorded in Plan::choices; other operations are ranked.
   std::map<std::string, std::uint32_t> choices = {};
+  // Products choose what stays within the room beside parameters and carried values (ADR 0010), even where
+  // everything is estimated to fit. Without it only where it is not.
+  bool within_room = false;
   unsigned threads = 0;
 };
 

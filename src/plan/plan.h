@@ -128,6 +128,7 @@ struct Plan {
   std::vector<Step> steps;
   WeightRounding weight_rounding = WeightRounding::Nearest;  // build() takes it from its options
   std::vector<Choice> choices;            // of operations with several candidates, in graph order
+  bool within_room = false;               // products were chosen so (Options::within_room)
   std::vector<TensorId> inputs, outputs;  // host bindings (Row order)
   Fusions fusions;
   double estimated_cycles = 0;               // of the planner's cost model, per call

@@ -102,17 +102,30 @@ std::string print(const Program& p) {
   return text;
 }
 
-std::vector<std::uint32_t> fragments_per_tile(const Program& program, std::uint32_t tiles) {
+namespace {
+// Calls visit(tile, fragments) for every sender and receiver of a phase.
+template <class Visit>
+void visit_fragments(const Program& program, const Phase& phase, Visit visit) {
   const std::uint32_t longest = Device{}.max_message_words;
-  std::vector<std::uint32_t> count(tiles, 0);
-  for (const Phase& phase : program.phases) {
-    for (const Transfer& t : phase.transfers) {
-      const std::uint32_t pieces = cd(t.words, longest);
-      count[program.buffers[t.source.value].tile.value] += pieces;
-      for (std::uint32_t r = t.first_receiver; r < t.first_receiver + t.receiver_count; ++r)
-        count[program.buffers[phase.receivers[r].buffer.value].tile.value] += pieces;
-    }
+  for (const Transfer& t : phase.transfers) {
+    const std::uint32_t pieces = cd(t.words, longest);
+    visit(program.buffers[t.source.value].tile, pieces);
+    for (std::uint32_t r = t.first_receiver; r < t.first_receiver + t.receiver_count; ++r)
+      visit(program.buffers[phase.receivers[r].buffer.value].tile, pieces);
   }
+}
+}  // namespace
+
+std::vector<std::uint32_t> fragments_per_tile(const Program& program, std::uint32_t tiles) {
+  std::vector<std::uint32_t> count(tiles, 0);
+  for (const Phase& phase : program.phases)
+    visit_fragments(program, phase, [&](TileId tile, std::uint32_t n) { count[tile.value] += n; });
+  return count;
+}
+
+std::uint32_t fragments_of(const Program& program, const Phase& phase, TileId tile) {
+  std::uint32_t count = 0;
+  visit_fragments(program, phase, [&](TileId at, std::uint32_t n) { count += at == tile ? n : 0; });
   return count;
 }
 

@@ -114,5 +114,6 @@ std::string print(const Program& program);
 
 // Sends + receives per logical tile over all static phases (compiler.md 12), a Repeat body once.
 std::vector<std::uint32_t> fragments_per_tile(const Program& program, std::uint32_t tiles);
+std::uint32_t fragments_of(const Program& program, const Phase& phase, TileId tile);  // of one phase
 
 }  // namespace tw::tile

@@ -179,7 +179,14 @@ std::string error_json(const Error& error) {
               {"available_bytes", d.available_bytes},
               {"missing_bytes", d.missing_bytes},
               {"largest_hole_bytes", d.largest_hole_bytes},
-              {"failing_tiles", d.failing_tiles}});
+              {"holes", d.holes},
+              {"cause", d.cause},
+              {"failing_tiles", d.failing_tiles},
+              {"first_failing_tiles", d.first_tiles}});
+    e["ranges"] = json::array();
+    for (const MemoryRange& r : d.ranges) e["ranges"].push_back({{"begin", r.begin}, {"end", r.end}});
+    e["parts"] = json::array();
+    for (const Share& part : d.parts) e["parts"].push_back({{"what", part.what}, {"amount", part.amount}});
     e["live"] = json::array();
     for (const LiveTensor& t : d.live) {
       e["live"].push_back({{"tensor", t.tensor},

@@ -112,8 +112,9 @@ inspect::Problem problem_of(const Host& host, const std::string& file, const Pro
 }
 
 compile::OnUnplaced keep_unplaced(std::optional<inspect::PlacementProblem>& out) {
-  return [&out](const plan::Plan& plan, const tile::Program& program, TileId tile,
-                const tile::TilePlacement& placement) { out = named(plan, program, tile, placement); };
+  return [&out](const compile::Unplaced& u) {
+    out = named(u.plan, u.program, u.tile, u.problems[u.tile.value]);
+  };
 }
 
 std::string write_unplaced(const Host& host, const inspect::PlacementProblem& problem,
