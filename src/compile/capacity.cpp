@@ -28,12 +28,6 @@ std::int64_t step_or_forever(std::uint32_t step) {
   return step == tile::kForever ? std::int64_t{-1} : std::int64_t{step};
 }
 
-std::string step_path(const tile::Program& program, std::uint32_t step) {
-  if (step == 0 || step > program.steps.size()) return "upload";
-  const std::uint32_t path = program.steps[step - 1].path;
-  return path < program.paths.size() ? program.paths[path] : "";
-}
-
 LiveTensor describe(const plan::Plan& plan, const tile::Buffer& buffer, std::uint64_t request_bytes) {
   LiveTensor live;
   const plan::Tensor& t = plan.at(buffer.tensor);
@@ -174,6 +168,12 @@ CapacityDetail exceeded(std::uint64_t needed, std::uint64_t available) {
 }
 
 }  // namespace
+
+std::string step_path(const tile::Program& program, std::uint32_t step) {
+  if (step == 0 || step > program.steps.size()) return "upload";
+  const std::uint32_t path = program.steps[step - 1].path;
+  return path < program.paths.size() ? program.paths[path] : "";
+}
 
 Error capacity_error(const plan::Plan& plan, const tile::Program& program,
                      const std::vector<tile::TilePlacement>& problems,

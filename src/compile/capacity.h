@@ -1,6 +1,7 @@
 // The messages of a model that does not fit (cli.md): blame by liveness, exact amounts, computed suggestions.
 #pragma once
 #include <span>
+#include <string>
 
 #include "base/capacity.h"
 #include "compile/unplaced.h"
@@ -12,6 +13,9 @@
 #include "tile/program.h"
 
 namespace tw::compile {
+
+// Operation of a step number of the report (0: upload, otherwise step index + 1).
+std::string step_path(const tile::Program& program, std::uint32_t step);
 
 struct Reserves {  // bytes that no tensor may use, on every tile
   std::uint32_t code = 0, rows = 0;

@@ -252,6 +252,7 @@ void memory_figures(const Device& device, const tile::Program& program, const Pl
     report.peak_tile = t;
     report.peak_step = placed.placements[t].peak_step;
   }
+  report.peak_step_path = step_path(program, report.peak_step);
   if (!placed.problems.empty()) {
     const place::Problem& p = placed.problems[report.peak_tile].problem;
     for (const place::Request& r : p.requests) {

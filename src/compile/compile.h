@@ -46,6 +46,7 @@ struct OptimisationStep {
 struct Report {  // the figures of cli.md's `compile` object
   std::uint64_t peak_tensor_bytes = 0, peak_total_bytes = 0, budget_bytes = 0;
   std::uint32_t peak_tile = 0, peak_step = 0;
+  std::string peak_step_path;  // operation of peak_step
   std::uint64_t peak_standard_bytes = 0, peak_interleaved_bytes = 0, parameter_bytes_total = 0,
                 reserve_bytes = 0, estimated_tensor_bytes = 0;
   std::uint32_t phases = 0, table_bytes_max = 0, fragments_max = 0, relay_phases = 0;

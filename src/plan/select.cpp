@@ -125,6 +125,8 @@ Error no_grid(const Draft& draft, const GemmProblem& p) {
   }
   d.missing_bytes = d.needed_bytes - std::min(d.needed_bytes, d.available_bytes);
   d.failing_tiles = need.grid_tiles;
+  d.cause =
+      "even the grid of tiles that needs least holds both operands and the partials of this product at once";
   const char* precision = tensor::name_of(p.precision);
   d.live = {{draft.path + "/left", "operand", tensor::to_string({p.outer, p.rows, p.inner}), precision,
              need.left, 0, 0, 0},

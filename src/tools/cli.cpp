@@ -29,10 +29,14 @@ const char* const kExamples =
     "  tilewright report small.ipuexe -o small-report\n"
     "      write report.html (memory, exchange, cycles; opens offline), report.json and trace.json\n";
 
+constexpr std::uint32_t kMostBatches = 256;  // the models' own limit
+
 // Raw texts of enumerations, turned into values after parsing.
 struct Texts {
   std::string rounding = "balanced", precision = "fp8", policy = "default", attention = "auto", relays = "on",
-              reference = "fp32", weights = "random", progress = "auto", batches = "1", policies = "both";
+              reference = "fp32", weights = "random", progress = "auto", policies = "both";
+  std::string batches = "1", layers, tiles;
+  std::vector<std::string> precisions;
   bool fuse = false, no_fuse = false;
 };
 
@@ -40,11 +44,6 @@ void model_options(CLI::App& app, Invocation& i, Texts& t) {
   app.add_option("model", i.recipe.model.name, "the model")
       ->type_name(type_of_words("MODEL", model::names()))
       ->required();
-  app.add_option("--layers", i.recipe.model.layers, "encoder layers (default: the model's depth; --small: 1)")
-      ->check(CLI::Range(1U, 4096U));
-  app.add_option("--precision", t.precision, "dense layers")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"fp8", "fp16"}));
   app.add_option("--fp8-scale", i.recipe.fp8_scale, "FP8 operand scale exponent")
       ->capture_default_str()
       ->check(CLI::Range(-16, 15));
@@ -79,13 +78,18 @@ void model_options(CLI::App& app, Invocation& i, Texts& t) {
   app.add_option("--weights", t.weights, "parameters: random, drawn from --seed")
       ->capture_default_str()
       ->check(CLI::IsMember({"random"}));
-  app.add_option("--tiles", i.recipe.tiles, "tiles that planning may use")
-      ->capture_default_str()
-      ->check(CLI::Range(1U, 1472U));
   app.add_option("--seed", i.recipe.seed, "seed of the random tensors")->capture_default_str();
 }
 
-void batch_options(CLI::App& app, Invocation& i, Texts& t) {
+void one_case_options(CLI::App& app, Invocation& i, Texts& t) {
+  app.add_option("--layers", i.recipe.model.layers, "encoder layers (default: the model's depth; --small: 1)")
+      ->check(CLI::Range(1U, 4096U));
+  app.add_option("--precision", t.precision, "dense layers")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"fp8", "fp16"}));
+  app.add_option("--tiles", i.recipe.tiles, "tiles that planning may use")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, 1472U));
   app.add_option("--batch", i.recipe.model.batch, "images per call")
       ->capture_default_str()
       ->check(CLI::Range(1U, 4096U));
@@ -94,11 +98,25 @@ void batch_options(CLI::App& app, Invocation& i, Texts& t) {
       ->check(CLI::IsMember({"default", "capacity"}));
 }
 
-void fit_options(CLI::App& app, Texts& t) {
+void fit_options(CLI::App& app, Invocation& i, Texts& t) {
   app.add_option("--batch", t.batches, "batches to try: 1..8, 1,2,4 or one number")->capture_default_str();
+  app.add_option("--layers", t.layers,
+                 "encoder layers to try, likewise (default: the model's depth; --small: 1)");
+  app.add_option("--tiles", t.tiles, "tiles that planning may use, likewise (default: 1472)");
+  app.add_option("--precision", t.precisions, "dense layers; several with commas (default: fp8)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"fp8", "fp16"}));
   app.add_option("--policy", t.policies, "operator selection to try; both: default, then capacity")
       ->capture_default_str()
       ->check(CLI::IsMember({"default", "capacity", "both"}));
+  app.add_option("--target", i.fit.targets,
+                 "device description (TOML), repeatable (default: the built-in c600)")
+      ->type_name("FILE");
+  app.add_option("--csv", i.fit.csv, "write a line for each case to FILE; '-' is standard output")
+      ->type_name("FILE");
+  app.add_option("--cache", i.fit.cache, "folder of finished cases (default: the user's cache folder)")
+      ->type_name("DIR");
+  app.add_flag("--no-cache", i.fit.no_cache, "construct every case anew, keep none");
 }
 
 void run_options(CLI::App& app, Invocation& i, Texts& t) {
@@ -119,9 +137,12 @@ void run_options(CLI::App& app, Invocation& i, Texts& t) {
   app.add_flag("--lenient", i.run.sim.lenient, "experiments: an empty mux window writes nothing");
 }
 
-void common_options(CLI::App& app, Invocation& i, Texts& t) {
+void target_option(CLI::App& app, Invocation& i) {
   app.add_option("--target", i.target, "device description (TOML; default: the built-in c600)")
       ->type_name("FILE");
+}
+
+void common_options(CLI::App& app, Invocation& i, Texts& t) {
   app.add_option("--threads", i.threads, "host threads (default: all cores)")->check(CLI::Range(1U, 256U));
   app.add_option("--json", i.json, "write the result as JSON to FILE; '-' is standard output")
       ->type_name("FILE");
@@ -144,7 +165,11 @@ void apply(Invocation& i, const Texts& t) {
       t.rounding == "nearest" ? plan::WeightRounding::Nearest : plan::WeightRounding::Balanced;
   if (t.fuse && t.no_fuse) throw Error(ErrorKind::Usage, "--fuse-qkv and --no-fuse-qkv exclude each other");
   i.recipe.model.fuse_qkv = !t.no_fuse;
-  i.fit.batches = parse_batches(t.batches);
+  i.fit.batches = parse_numbers("--batch", t.batches, kMostBatches);
+  if (!t.layers.empty()) i.fit.layers = parse_numbers("--layers", t.layers, 4096);
+  if (!t.tiles.empty()) i.fit.tiles = parse_numbers("--tiles", t.tiles, 1472);
+  for (const std::string& p : t.precisions)
+    i.fit.precisions.push_back(p == "fp8" ? tensor::Precision::F8 : tensor::Precision::F16);
   i.fit.policies.clear();
   if (t.policies != "capacity") i.fit.policies.push_back(plan::Policy::Default);
   if (t.policies != "default") i.fit.policies.push_back(plan::Policy::Capacity);
@@ -181,7 +206,7 @@ void define(CLI::App& app, Invocation& i, Texts& t) {
       command("compare", "per-operation errors and the first divergence with tile and address",
               "compare one.ipuexe --image photo.jpg", Command::Compare);
   CLI::App* fit = command("fit", "which batches fit the device, and what limits the others",
-                          "fit siglip-so400m --batch 1..4 --json fit.json", Command::Fit);
+                          "fit siglip-so400m --batch 1..4 --layers 12,27 --csv fit.csv", Command::Fit);
   CLI::App* inspect = command("inspect", "what is in a package: bindings, segments, program, rows",
                               "inspect one.ipuexe --tile 17 --phase 4", Command::Inspect);
   CLI::App* problem =
@@ -197,9 +222,10 @@ void define(CLI::App& app, Invocation& i, Texts& t) {
   CLI::App* man = command("man", "manual pages of all programs and commands", "man ~/.local/share/man/man1",
                           Command::Man);
   for (CLI::App* sub : {compile, e2e, fit}) model_options(*sub, i, t);
-  for (CLI::App* sub : {compile, e2e}) batch_options(*sub, i, t);
-  fit_options(*fit, t);
+  for (CLI::App* sub : {compile, e2e}) one_case_options(*sub, i, t);
+  fit_options(*fit, i, t);
   for (CLI::App* sub : {run, e2e, compare}) run_options(*sub, i, t);
+  for (CLI::App* sub : {compile, run, e2e, compare, inspect, problem, check, report}) target_option(*sub, i);
   for (CLI::App* sub : {compile, run, e2e, compare, fit, inspect, problem, check, report})
     common_options(*sub, i, t);
   compile->add_option("-o,--output", i.package, "package file")->type_name("FILE")->required();

@@ -103,9 +103,15 @@ int fit_command(const Invocation& i, const Host& host) {
   if (i.recipe.optimization_steps > 0)
     print_table(i,
                 "note: fit judges baseline plans; --optimization-steps never changes whether a model fits\n");
+  if (!i.fit.csv.empty() && i.fit.csv == i.json)
+    throw Error(ErrorKind::Usage, "--csv and --json name the same file");
+  for (const std::string& file : {i.fit.csv, i.json}) {
+    if (!file.empty() && file != "-") require_writable(file);
+  }
   const FitReport report = fit(host, i.recipe, i.fit);
   host.progress->finish();
-  print_table(i, fit_table(report));
+  if (i.fit.csv != "-") print_table(i, fit_table(report));
+  if (!i.fit.csv.empty()) write_text(fit_csv(report), i.fit.csv);
   print_json(i, fit_json(report));
   return 0;
 }

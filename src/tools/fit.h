@@ -1,5 +1,5 @@
-// `tilewright fit`: for each batch a verdict with its figures: a bound that holds for every plan first, then
-// construction with each policy.
+// `tilewright fit`: for each combination of target, precision, tiles, layers and batch a verdict with its
+// figures: a bound that holds for every plan first, then construction with each policy.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -7,16 +7,24 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tools/fit_cache.h"
 #include "tools/pipeline.h"
 
 namespace tw::tools {
 
+// What is tried: every combination, in this order of nesting, batches innermost. Empty lists: what the recipe
+// says.
 struct FitOptions {
-  std::vector<std::uint32_t> batches{1};
+  std::vector<std::string> targets;  // device descriptions
+  std::vector<tensor::Precision> precisions;
+  std::vector<std::uint32_t> tiles, layers, batches;
   std::vector<plan::Policy> policies{plan::Policy::Default, plan::Policy::Capacity};  // in this order
+  std::string cache;  // folder of finished attempts; empty: the user's cache folder
+  bool no_cache = false;
+  std::string csv;  // file, "-": standard output
 };
-// "3", "1..8", "1,2,4", and mixtures; ascending, each once. Error{Usage} otherwise.
-std::vector<std::uint32_t> parse_batches(const std::string& text);
+// "3", "1..8", "1,2,4", and mixtures, 1..limit; ascending, each once. Error{Usage} names the option.
+std::vector<std::uint32_t> parse_numbers(const char* option, const std::string& text, std::uint32_t limit);
 
 // Bytes that every plan of this compiler holds at once, and what the tiles offer at most: the resident
 // parameters, and for the largest product its whole left operand and its whole F16 result.
@@ -33,27 +41,20 @@ FitBound fit_bound(const Device& device, const model::Model& model, const Recipe
 enum class Verdict { Fits, CannotFit, Undecided };
 const char* name_of(Verdict verdict);
 
-struct FitAttempt {
-  plan::Policy policy = plan::Policy::Default;
-  std::optional<compile::Report> report;  // constructed
-  std::optional<Error> error;             // or why not
-  double seconds = 0;
-};
 struct FitRow {
-  std::uint32_t batch = 1;
-  std::uint64_t parameters = 0;  // elements; a pooling probe has a copy per image
+  std::uint32_t target = 0;  // into FitReport::targets
+  Recipe recipe;             // the policy is that of each attempt
+  std::uint64_t parameters = 0;
   Verdict verdict = Verdict::Undecided;
   std::string proof;  // CannotFit: what proves it; Undecided: what is missing for a proof
   FitBound bound;
   std::vector<FitAttempt> attempts;  // until the first that fits; none when the bound is exceeded
 };
 struct FitReport {
-  Device device;
-  Recipe recipe;       // batch and policy are those of the rows
-  model::Model model;  // of the first batch
+  std::vector<std::string> targets;  // names
   std::vector<FitRow> rows;
-  std::optional<std::uint32_t> largest;  // batch that fits
 };
+// Rows are tried in parallel. Error{Usage} for a model or size that does not exist.
 FitReport fit(const Host& host, const Recipe& recipe, const FitOptions& options);
 
 // Fits when one attempt was constructed. CannotFit when each policy that was tried was refused for a reason
@@ -62,5 +63,6 @@ Verdict verdict_of(const std::vector<FitAttempt>& attempts);
 
 std::string fit_table(const FitReport& report);
 std::string fit_json(const FitReport& report);
+std::string fit_csv(const FitReport& report);  // a line for each row, of the attempt that says most
 
 }  // namespace tw::tools

@@ -70,6 +70,7 @@ json compile_figures(const Device& device, const Recipe& recipe, const model::Mo
                  {"budget_bytes", r.budget_bytes},
                  {"peak_tile", r.peak_tile},
                  {"peak_step", r.peak_step},
+                 {"peak_step_path", r.peak_step_path},
                  {"peak_standard_bytes", r.peak_standard_bytes},
                  {"peak_interleaved_bytes", r.peak_interleaved_bytes},
                  {"parameter_bytes_total", r.parameter_bytes_total},

@@ -1,7 +1,9 @@
 """Runs the built programs for the command-line tests. TW_BIN names the folder that holds them."""
+import atexit
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -9,6 +11,9 @@ import unittest
 BIN = pathlib.Path(os.environ.get("TW_BIN", "build/release/bin")).resolve()
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 PHOTOS = SOURCE / "photos"
+# Finished cases of `fit` stay within one test program.
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
+atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 SMALL = ["--small", "--tiles", "64", "--progress", "never"]
 
 

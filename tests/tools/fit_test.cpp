@@ -14,7 +14,7 @@ using testing::ElementsAre;
 FitAttempt refused(plan::Policy policy, ErrorKind kind) {
   FitAttempt a;
   a.policy = policy;
-  a.error = kind == ErrorKind::Capacity ? Error(kind, "x", CapacityDetail{}) : Error(kind, "x");
+  a.refused = kind;
   return a;
 }
 
@@ -38,7 +38,6 @@ TEST(Verdict, AFailedSearchProvesNothing) {
 TEST(Verdict, OnePlanThatIsBuiltFits) {
   FitAttempt built;
   built.policy = plan::Policy::Capacity;
-  built.report.emplace();
   EXPECT_EQ(verdict_of({refused(plan::Policy::Default, ErrorKind::Capacity), built}), Verdict::Fits);
 }
 
@@ -58,9 +57,9 @@ TEST(Bound, CountsEveryParameterAndTheLargestProduct) {
 }
 
 TEST(Batches, ListsAndRanges) {
-  EXPECT_THAT(parse_batches("4"), ElementsAre(4));
-  EXPECT_THAT(parse_batches("1..4"), ElementsAre(1, 2, 3, 4));
-  EXPECT_THAT(parse_batches("8,2,1..3"), ElementsAre(1, 2, 3, 8));
+  EXPECT_THAT(parse_numbers("--batch", "4", 256), ElementsAre(4));
+  EXPECT_THAT(parse_numbers("--batch", "1..4", 256), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(parse_numbers("--batch", "8,2,1..3", 256), ElementsAre(1, 2, 3, 8));
 }
 
 TEST(Samples, AreEvenlySpacedAndEndAtTheEnds) {

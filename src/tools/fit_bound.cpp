@@ -1,0 +1,67 @@
+#include <set>
+
+#include "tools/fit.h"
+
+namespace tw::tools {
+namespace {
+
+// The parameters that products read, with the bodies' arguments resolved to the members they stand for.
+std::set<std::uint32_t> product_weights(const graph::Graph& g) {
+  std::set<std::uint32_t> weights;
+  for (const graph::Op& op : g.ops) {
+    if (op.kind == graph::OpKind::Gemm) weights.insert(op.inputs[1].value);
+    if (op.kind != graph::OpKind::Repeat) continue;
+    const graph::Repeat& r = g.repeats[op.repeat];
+    std::set<std::uint32_t> used;
+    for (const graph::Op& b : r.body) {
+      if (b.kind == graph::OpKind::Gemm) used.insert(b.inputs[1].value);
+    }
+    const std::size_t carried = r.carried_in.size(), invariant = r.invariant_in.size();
+    for (std::size_t a = 0; a < r.arguments.size(); ++a) {
+      if (!used.contains(r.arguments[a].value)) continue;
+      if (a >= carried + invariant) {
+        for (const ValueId m : g.sequences[r.iterated[a - carried - invariant]].members)
+          weights.insert(m.value);
+      } else if (a >= carried) {
+        weights.insert(r.invariant_in[a - carried].value);
+      }
+    }
+  }
+  return weights;
+}
+
+// The product with the largest left operand plus result.
+void largest_product(const graph::Graph& g, const std::vector<graph::Op>& ops, std::uint64_t operand_bytes,
+                     FitBound& bound) {
+  for (const graph::Op& op : ops) {
+    if (op.kind == graph::OpKind::Repeat) largest_product(g, g.repeats[op.repeat].body, operand_bytes, bound);
+    if (op.kind != graph::OpKind::Gemm) continue;
+    const graph::Value& left = g.at(op.inputs[0]);
+    std::uint64_t bytes = 2 * tensor::elements(g.at(op.results[0]).shape);
+    if (left.kind != graph::ValueKind::Parameter) bytes += operand_bytes * tensor::elements(left.shape);
+    if (bytes <= bound.product_bytes) continue;
+    bound.product_bytes = bytes;
+    bound.product = op.path;
+  }
+}
+
+}  // namespace
+
+FitBound fit_bound(const Device& device, const model::Model& model, const Recipe& recipe) {
+  const graph::Graph& g = model.graph;
+  const std::uint64_t operand_bytes = recipe.precision == tensor::Precision::F8 ? 1 : 2;
+  const std::set<std::uint32_t> weights = product_weights(g);
+  FitBound bound;
+  for (std::uint32_t v = 0; v < g.values.size(); ++v) {
+    if (g.values[v].kind != graph::ValueKind::Parameter) continue;
+    bound.parameter_bytes += tensor::elements(g.values[v].shape) * (weights.contains(v) ? operand_bytes : 2);
+  }
+  largest_product(g, g.ops, operand_bytes, bound);
+  const std::uint64_t total = bound.parameter_bytes + bound.product_bytes;
+  bound.bytes_per_tile = (total + recipe.tiles - 1) / recipe.tiles;
+  bound.available_bytes = device.loader_end - device.data_base - 2 * device.element_bytes +
+                          device.aperture_end - device.aperture_begin;
+  return bound;
+}
+
+}  // namespace tw::tools
