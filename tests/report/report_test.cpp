@@ -193,6 +193,20 @@ TEST(Report, ARowThatHearsNoTileIsRefused) {
   EXPECT_THROW(made(p), Error);
 }
 
+// A program that was never packed has memory to show, but neither phases nor kernels.
+TEST(Report, WithoutPhasesThereIsStillMemoryToShow) {
+  Report r = made();
+  r.phases.clear();
+  r.rows.clear();
+  r.kernels.clear();
+  r.meetings.clear();
+  const json report = json::parse(to_json(r))["report"];
+  EXPECT_EQ(report["phases"]["step"], json::array());
+  EXPECT_EQ(report["exchange"]["phases"], json::array());
+  EXPECT_EQ(report["kernels"]["names"], json::array());
+  EXPECT_EQ(report["tiles"]["peak_bytes"], json({5624, 12288}));
+}
+
 TEST(Report, ThePageCannotBeClosedByAName) {
   package::Package p = sample();
   p.side.tensors[1].tensor = "</script><script>alert(1)</script>";

@@ -22,7 +22,7 @@ export function path(text) {
 
 // columns: {title, number, value(row), text(row), to(row): what a link in the cell does, note}; rows may have a
 // marked one.
-export function table(caption, columns, rows, { marked = () => false, onPick, limit = 400, quiet = false, dense = false } = {}) {
+export function table(caption, columns, rows, { marked = () => false, onPick, limit = 400, quiet = false, dense = false, scroll = Math.min(rows.length, limit) > 36 } = {}) {
   const shown = rows.slice(0, limit);
   const head = el("tr", {}, columns.map((c) =>
     el("th", { scope: "col", class: c.number ? "number" : false, title: c.note ?? false }, c.title)));
@@ -43,7 +43,7 @@ export function table(caption, columns, rows, { marked = () => false, onPick, li
     }
     return line;
   });
-  return el("div", { class: shown.length > 36 ? "scroll" : "scroll whole", tabindex: "0", role: "region", "aria-label": caption },
+  return el("div", { class: scroll ? "scroll" : "scroll whole", tabindex: "0", role: "region", "aria-label": caption },
     el("table", { class: dense ? "dense" : false },
       el("caption", { class: quiet ? "quiet" : false }, rows.length > limit ? `${caption}; the first ${limit} of ${rows.length}` : caption),
       el("thead", {}, head), el("tbody", {}, body)));

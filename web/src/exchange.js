@@ -81,7 +81,7 @@ export function partners(pieces) {
 export const tensorName = (index) => (index < 0 ? "(no tensor)" : report.tensors[index]);
 
 // How many tiles hear and tell in each of `bins` equal stretches of the phase, on average.
-export function activity(exchange, bins) {
+function measure(exchange, bins) {
   const width = Math.max(1, exchange.horizon / bins);
   const hear = new Float64Array(bins), tell = new Float64Array(bins);
   const add = (to, begin, words) => {
@@ -95,3 +95,4 @@ export function activity(exchange, bins) {
   }
   return { width, hear: hear.map((x) => x / width), tell: tell.map((x) => x / width) };
 }
+export const activity = (exchange) => (exchange.activity ??= measure(exchange, 240));

@@ -2,7 +2,7 @@ import { livePairs, nameOf, operationPairs, sameSteps, summary, tileFigures, til
 import { main, other, stepName, tileCount } from "../data.js";
 import { el, figure, path, table } from "../dom.js";
 import { amounts, makeFloor } from "../floorplan.js";
-import { byteUnit, bytes, count, ratio, short, shortBytes } from "../format.js";
+import { byteInterval, byteUnit, bytes, count, ratio, short, shortBytes } from "../format.js";
 import { change, state } from "../state.js";
 import { axis, css, diverging, escape, legend, makeChart, series, tooltip } from "../theme.js";
 
@@ -93,7 +93,7 @@ function liveChart(rows) {
         items.map((i) => `${i.marker}${i.seriesName} <b>${Number.isFinite(i.data[1]) ? bytes(i.data[1]) : "–"}</b>`).join("<br>");
     } }),
     xAxis: axis(same ? { type: "value", min: 0, max: main.points - 1, name: "program step (0 = upload)", nameGap: 26 } : category),
-    yAxis: axis({ type: "value", min: 0, name: `live bytes (${byteUnit()})`, nameGap: 54, axisLabel: { color: css("--muted"), formatter: (v) => shortBytes(v) },
+    yAxis: axis({ type: "value", min: 0, name: `live bytes (${byteUnit()})`, nameGap: 54, interval: byteInterval(Math.max(...main.report.fullest.bytes, ...other.report.fullest.bytes)), axisLabel: { color: css("--muted"), formatter: (v) => shortBytes(v), showMaxLabel: byteUnit() === "B" },
       splitLine: { show: true, lineStyle: { color: css("--line") } } }),
     dataZoom: same ? [{ type: "slider", height: 20, bottom: 8, borderColor: css("--line-strong"), textStyle: { color: css("--muted") },
       labelFormatter: (v) => Math.round(v), brushSelect: false, showDataShadow: false }] : [],

@@ -60,8 +60,7 @@ function laneHint(w) {
 }
 
 function timeline(exchange, what, rectangles) {
-  const bins = 240;
-  const { width, hear, tell } = activity(exchange, bins);
+  const { width, hear, tell } = activity(exchange);
   const curve = (name, values, color) => ({ name, type: "line", step: "start", symbol: "none", xAxisIndex: 0, yAxisIndex: 0,
     data: Array.from(values, (v, b) => [b * width, v]), lineStyle: { color, width: 2 }, itemStyle: { color }, emphasis: { disabled: true } });
   const shared = { type: "value", min: 0, max: exchange.horizon };
@@ -177,7 +176,7 @@ export function mount(root) {
       el("div", { class: "bar" }, heading, el("div", { class: "field" }, el("label", { for: "picture" }, "Show"), select)), key, plan,
       el("p", { class: "note" }, "Click a tile, or move with the arrow keys while the plan has the focus.")), side),
     el("section", { class: "panel" }, el("h2", {}, "Over the phase"), time,
-      el("p", { class: "note" }, "Read from the encoded rows. The horizon is the longest row. A bar is a message (sends) or a turn of the tile’s mux to a sender (receives): one word a cycle. " +
+      el("p", { class: "note" }, "Read from the encoded rows. The horizon is the longest row. A bar is a turn of a mux to a sender, one word a cycle: of the tile’s own (receives), or of the tiles that hear it (sends). " +
         "A word is written 52 cycles, and two more for each fabric row, after it arrives. The bound is the most words that one tile sends or receives. Click a bar to go to its partner.")),
     below);
   const planChart = makeFloor(plan, "Floor plan of the chosen phase");

@@ -1,6 +1,6 @@
 import { buffers, compile, live, liveAt, peakPoint, peakTile, points, repeats, report, stepKind, stepName, tiles } from "../data.js";
 import { el, facts, table } from "../dom.js";
-import { byteUnit, bytes, hex, percent, shortBytes } from "../format.js";
+import { byteInterval, byteUnit, bytes, hex, percent, shortBytes } from "../format.js";
 import { change, state } from "../state.js";
 import { axis, css, escape, legend, makeChart, series, tooltip } from "../theme.js";
 
@@ -30,7 +30,7 @@ function options() {
         items.map((i) => `${i.marker}${escape(i.seriesName)} <b>${bytes(i.data[1])}</b>`).join("<br>");
     } }),
     xAxis: axis({ type: "value", min: 0, max: points - 1, name: "program step (0 = upload; a Repeat’s body stands once)", nameGap: 26 }),
-    yAxis: axis({ type: "value", min: 0, max: top * (near ? 1.04 : 1.12), name: `live bytes (${byteUnit()})`, nameGap: 54,
+    yAxis: axis({ type: "value", min: 0, max: top * (near ? 1.04 : 1.12), name: `live bytes (${byteUnit()})`, nameGap: 54, interval: byteInterval(top),
       axisLabel: { color: css("--muted"), formatter: (v) => shortBytes(v), showMaxLabel: false }, splitLine: { show: true, lineStyle: { color: css("--line") } } }),
     dataZoom: [{ type: "slider", height: 20, bottom: 8, borderColor: css("--line-strong"), textStyle: { color: css("--muted") },
       labelFormatter: (v) => Math.round(v), brushSelect: false, showDataShadow: false }],
@@ -39,7 +39,7 @@ function options() {
         lineStyle: { color: series.fullest, width: 1.5, type: "dashed" },
         markArea: { silent: true, itemStyle: { color: css("--shade") }, data: areas },
         markPoint: { symbol: "circle", symbolSize: 11, itemStyle: { color: series.peak },
-          label: { color: css("--ink"), backgroundColor: css("--panel"), padding: [2, 4], position: "top", distance: 6, formatter: `peak, tile ${peakTile}` },
+          label: { color: css("--ink"), backgroundColor: css("--panel"), padding: [2, 4], position: peakPoint < 0.8 * points ? "right" : "left", distance: 8, formatter: `peak, tile ${peakTile}` },
           data: [{ coord: [peakPoint, report.fullest.bytes[peakPoint]] }] },
         markLine: { silent: true, symbol: "none", data: [
           ...(budget ? [{ yAxis: budget, lineStyle: { color: series.peak, type: "solid", width: 1 },

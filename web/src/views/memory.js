@@ -88,7 +88,7 @@ function atStep() {
       { title: "bytes", number: true, value: (r) => r.end - r.begin, text: (r) => bytes(r.end - r.begin) },
       { title: "what", wrap: true, text: (r) => r.name },
       { title: "steps", number: true, text: (r) => (r.first === undefined ? "" : `${r.first}–${r.last}`) },
-    ], rows, { quiet: true }));
+    ], rows, { quiet: true, scroll: true }));
 }
 
 export function mount(root) {

@@ -20,8 +20,8 @@ function memoryFacts() {
     el("span", { style: `width:${budget ? Math.min(100, (100 * peak) / budget) : 0}%` }));
   return el("section", { class: "panel" }, el("h2", {}, "Memory of the fullest tile"),
     el("p", { class: "big" }, el("data", { value: peak, id: "peak-bytes" }, bytes(peak)), " ",
-      el("span", { class: "muted" }, `live, ${percent(peak, budget)} of ${bytes(budget)} for tensors`)),
-    bar,
+      el("span", { class: "muted" }, budget ? `live, ${percent(peak, budget)} of ${bytes(budget)} for tensors` : "live")),
+    budget ? bar : null,
     facts([
       ["where", undefined, tileLink(peakTile, peakPoint)],
       ["operation", undefined, path(stepName(peakPoint))],
