@@ -155,9 +155,23 @@ struct Placed {
   std::vector<tile::TilePlacement> problems;
 };
 
+// Addresses and bytes of every buffer from those of the tiles' requests.
+void by_buffer(const tile::Program& program, Placed& out) {
+  out.addresses.of.assign(program.buffers.size(), 0);
+  out.taken.assign(program.buffers.size(), 0);
+  for (std::size_t t = 0; t < out.problems.size(); ++t) {
+    for (std::size_t r = 0; r < out.problems[t].buffers.size(); ++r) {
+      const std::uint32_t buffer = out.problems[t].buffers[r].value;
+      out.addresses.of[buffer] = out.placements[t].address[r];
+      out.taken[buffer] = out.placements[t].taken[r];
+    }
+  }
+}
+
 // No placement, as message and data.
 struct Refusal {
   Error error;
+  std::uint32_t rows;  // bytes that were reserved
   Placed unplaced;
   std::vector<TileFailure> failures;
 };
@@ -186,25 +200,10 @@ std::expected<Placed, Refusal> place_all(const Device& device, const plan::Plan&
   }
   if (!failures.empty()) {
     Error error = capacity_error(plan, program, out.problems, failures, {code, rows});
-    return std::unexpected(Refusal{std::move(error), std::move(out), std::move(failures)});
+    return std::unexpected(Refusal{std::move(error), rows, std::move(out), std::move(failures)});
   }
-  out.addresses.of.assign(program.buffers.size(), 0);
-  out.taken.assign(program.buffers.size(), 0);
-  for (std::size_t t = 0; t < out.problems.size(); ++t) {
-    for (std::size_t r = 0; r < out.problems[t].buffers.size(); ++r) {
-      const std::uint32_t buffer = out.problems[t].buffers[r].value;
-      out.addresses.of[buffer] = out.placements[t].address[r];
-      out.taken[buffer] = out.placements[t].taken[r];
-    }
-  }
+  by_buffer(program, out);
   return out;
-}
-
-[[noreturn]] void refuse(const Result& built, const Options& options, const Refusal& refusal) {
-  if (options.on_unplaced)
-    options.on_unplaced({built.plan, built.program, refusal.unplaced.problems, refusal.unplaced.placements,
-                         refusal.failures, TileId(refusal.error.capacity->tile)});
-  throw refusal.error;
 }
 
 struct Scheduled {
@@ -330,6 +329,44 @@ package::Side describe(const plan::Plan& plan, const tile::Program& program, con
   return side;
 }
 
+// Weights as they stand, as far as they do.
+std::vector<package::Binding> weight_bindings(const tile::Program& program,
+                                              const tile::Addresses& addresses) {
+  std::vector<package::Binding> out;
+  for (const tile::Binding& b : program.weights) {
+    package::Binding& binding = out.emplace_back();
+    binding.name = b.name;
+    binding.kind = package::BindingKind::Weight;
+    for (const tile::BindingSlice& s : b.slices) {
+      const std::uint32_t address = addresses.of[s.buffer.value];
+      binding.slices.push_back({topology::physical(program.buffers[s.buffer.value].tile).value,
+                                address + (address == 0 ? 0 : s.buffer_offset), s.offset, s.bytes});
+    }
+  }
+  return out;
+}
+
+[[noreturn]] void refuse(const Device& device, const Result& built, const Options& options,
+                         std::uint32_t code, Refusal refusal) {
+  if (!options.on_unplaced) throw refusal.error;
+  Placed& placed = refusal.unplaced;
+  for (const TileFailure& f : refusal.failures) {
+    const place::Problem& problem = placed.problems[f.tile].problem;
+    placed.placements[f.tile].address = place::place_partly(device, problem);
+    placed.placements[f.tile].taken.clear();
+    for (const place::Request& r : problem.requests) placed.placements[f.tile].taken.push_back(r.bytes);
+  }
+  by_buffer(built.program, placed);
+  package::Side side =
+      describe(built.plan, built.program, placed,
+               {{.address = device.code_base, .bytes = code, .name = "program"},
+                {.address = emit::row_base(device, code), .bytes = refusal.rows, .name = "rows"}});
+  options.on_unplaced({built.plan, built.program, placed.problems, refusal.failures, refusal.error,
+                       TileId(refusal.error.capacity->tile), std::move(side),
+                       weight_bindings(built.program, placed.addresses)});
+  throw refusal.error;
+}
+
 void operation_figures(Result& out, const std::vector<emit::PhaseEnd>& phases) {
   Report& report = out.report;
   std::vector<double> ends;
@@ -403,7 +440,7 @@ Result compile(const Device& device, const graph::Graph& graph, const Options& o
     auto attempt = reserved.largest_that_leaves_room([&](std::uint32_t rows) {
       return place_all(device, out.plan, out.program, code, rows, options.threads);
     });
-    if (!attempt) refuse(out, options, attempt.error());
+    if (!attempt) refuse(device, out, options, code, std::move(attempt.error()));
     placed = *std::move(attempt);
     require_good(findings, "tile program");
     report.seconds_place += watch.lap();
@@ -417,7 +454,7 @@ Result compile(const Device& device, const graph::Graph& graph, const Options& o
     if (needed <= reserved.bytes()) break;
     if (needed > executable)
       throw table_error(out.program, scheduled.rows, tables.bytes, executable - device.fetch_guard);
-    if (const Refusal* refusal = reserved.climb(needed)) refuse(out, options, *refusal);
+    if (const Refusal* refusal = reserved.climb(needed)) refuse(device, out, options, code, *refusal);
   }
 
   progress.stage("emit");

@@ -55,6 +55,7 @@ std::optional<Result> attempt(const Device& device, const graph::Graph& graph, c
                               const Candidates& candidates, Progress& progress) {
   Options one = options;
   one.plan.choices = candidates;
+  one.on_unplaced = {};  // a proposal that does not fit is no refusal of the model
   try {
     return compile(device, graph, one, progress);
   } catch (const Error& error) {

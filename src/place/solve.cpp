@@ -151,4 +151,17 @@ Result solve(const Device& device, const Problem& problem) {
   return placement;
 }
 
+std::vector<std::uint32_t> place_partly(const Device& device, const Problem& problem) {
+  check_problem(problem);
+  const Legal legal(device, problem);
+  const Partners partners = partners_of(problem);
+  const Wishes none;
+  Arena arena(device, problem, legal, partners, none);
+  std::vector<std::uint32_t> out(problem.requests.size(), 0);
+  for (const std::uint32_t i : sorted_requests(problem, Order::LongLived)) {
+    if (arena.place(i)) out[i] = arena.address(i);
+  }
+  return out;
+}
+
 }  // namespace tw::place

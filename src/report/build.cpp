@@ -206,16 +206,13 @@ void call_figures(const package::Package& p, std::uint32_t program, unsigned thr
   add_meetings(out);
 }
 
-}  // namespace
-
-Report build(const Device& device, const package::Package& package, const std::string& file,
-             std::uint64_t file_bytes, unsigned threads) {
+// Everything about memory.
+Report memory_report(const Device& device, const package::Package& package, const std::string& file) {
   const package::Symbol& program = symbol(package, "program", file);
   const package::Symbol& rows = symbol(package, "rows", file);
   Report out;
   out.device = device;
   out.file = file;
-  out.file_bytes = file_bytes;
   out.summary_json = package.side.summary_json;
   out.steps = package.side.steps;
   out.areas = areas_of(device, program, rows);
@@ -228,7 +225,24 @@ Report build(const Device& device, const package::Package& package, const std::s
   }
   collect_buffers(package, out);
   memory_figures(out);
-  call_figures(package, program.address, threads, out);
+  return out;
+}
+
+}  // namespace
+
+Report build(const Device& device, const package::Package& package, const std::string& file,
+             std::uint64_t file_bytes, unsigned threads) {
+  Report out = memory_report(device, package, file);
+  out.file_bytes = file_bytes;
+  call_figures(package, symbol(package, "program", file).address, threads, out);
+  return out;
+}
+
+Report build_unplaced(const Device& device, const package::Package& package, const std::string& error_json) {
+  Report out = memory_report(device, package, "");
+  out.error_json = error_json;
+  const std::uint32_t code = symbol(package, "program", "").bytes;
+  for (Tile& tile : out.tiles) tile.program_bytes = code;
   return out;
 }
 

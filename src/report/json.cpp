@@ -228,6 +228,7 @@ std::string to_json(const Report& r) {
             {"tool", {{"name", "tilewright"}, {"version", kVersion}, {"commit", kCommit}}}};
   const json summary = json::parse(r.summary_json, nullptr, false);
   j["compile"] = summary.is_object() ? summary : json(nullptr);
+  if (!r.error_json.empty()) j["error"] = json::parse(r.error_json);
   json& out = j["report"];
   out["package"] = {{"file", r.file}, {"bytes", r.file_bytes}};
   out["device"] = device_json(r.device);

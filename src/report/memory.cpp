@@ -50,7 +50,7 @@ Holes holes_at(const std::vector<Buffer>& buffers, std::uint32_t step, const Ran
       ++holes.count;
     };
     for (; b != buffers.end() && b->address < end; ++b) {
-      if (b->first > step || b->last < step) continue;
+      if (b->address == 0 || b->first > step || b->last < step) continue;
       hole(std::min(b->address, end));
       at = static_cast<std::uint32_t>(std::max<std::uint64_t>(at, std::uint64_t{b->address} + b->taken));
     }

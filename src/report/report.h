@@ -13,12 +13,12 @@ namespace tw::report {
 
 // Buffers of a tile, ascending by address, then by first step. Equal lists of several tiles are stored once.
 struct Buffer {
-  std::uint32_t tensor = 0;  // into Report::tensors
-  std::uint32_t address = 0, bytes = 0;
-  std::uint32_t taken = 0;            // access tail and padding in: what counts as live
-  std::uint32_t first = 0, last = 0;  // inclusive; 0 = upload, otherwise step index + 1; last <= steps
-  bool interleaved = false;           // asks for interleaved memory
-  bool parameter = false;             // holds weights, from upload to the end
+  std::uint32_t tensor = 0;              // into Report::tensors
+  std::uint32_t address = 0, bytes = 0;  // address 0: found no place (build_unplaced)
+  std::uint32_t taken = 0;               // access tail and padding in: what counts as live
+  std::uint32_t first = 0, last = 0;     // inclusive; 0 = upload, otherwise step index + 1; last <= steps
+  bool interleaved = false;              // asks for interleaved memory
+  bool parameter = false;                // holds weights, from upload to the end
   bool operator==(const Buffer&) const = default;
   auto operator<=>(const Buffer&) const = default;
 };
@@ -103,6 +103,7 @@ struct Report {
   std::string file;
   std::uint64_t file_bytes = 0;
   std::string summary_json;
+  std::string error_json;  // of a model that does not fit: cli.md's `error`; empty: a package
   std::vector<package::Step> steps;
   std::vector<std::string> tensors;
   std::vector<std::vector<Buffer>> lists;
@@ -120,6 +121,11 @@ struct Report {
 // Error{File} when the side section lacks what the report shows.
 Report build(const Device& device, const package::Package& package, const std::string& file,
              std::uint64_t file_bytes, unsigned threads);
+
+// The report of a model that does not fit: memory without phases and cycles. Tensors at address 0 found no
+// place. `package`: steps, tensors, symbols and weight bindings; as many tiles as the device has, without
+// segments.
+Report build_unplaced(const Device& device, const package::Package& package, const std::string& error_json);
 
 inline constexpr int kSchemaVersion = 1;
 std::string to_json(const Report& report);  // one line

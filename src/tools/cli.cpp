@@ -232,6 +232,9 @@ void define(CLI::App& app, Invocation& i, Texts& t) {
   e2e->add_option("-o,--output", i.package, "also write the package")->type_name("FILE");
   for (CLI::App* sub : {run, compare, inspect, problem, report})
     sub->add_option("package", i.package, "the package")->type_name("FILE")->required();
+  for (CLI::App* sub : {compile, e2e})
+    sub->add_option("--report", i.report, "folder for the report, also of a model that does not fit")
+        ->type_name("DIR");
   compile
       ->add_option("--dump-problems", i.unplaced_folder,
                    "folder for the placement problem of the tile that does not fit")

@@ -33,6 +33,7 @@ struct Invocation {
   ProblemChoice problem;
   std::string problem_file;     // problem: -o; check: FILE.json
   std::string unplaced_folder;  // compile: --dump-problems
+  std::string report;           // compile, e2e: --report DIR
   FitOptions fit;
   unsigned threads = 0;
   ProgressMode progress = ProgressMode::Auto;

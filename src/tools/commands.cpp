@@ -42,38 +42,55 @@ PackageFile write_package(const Invocation& i, Compiled& compiled) {
 // The recipe that a package carries; what is built again must be what is in it.
 Recipe recipe_of(const package::Package& package) { return recipe_from_json(package.side.recipe_json); }
 
-// The model, or its error with the problem of the tile that it names in a file.
-Compiled compile_or_dump(const Invocation& i, const Host& host) {
-  std::optional<inspect::PlacementProblem> unplaced;
+// The model, or its error with what was asked for about it: the problem of the tile that it names, a report.
+Compiled compile_or_tell(const Invocation& i, const Host& host) {
+  std::string told;
+  const auto tell = [&](const compile::Unplaced& u) {
+    if (!i.unplaced_folder.empty()) {
+      const inspect::PlacementProblem problem = unplaced_problem(u);
+      told += problem_table(problem, write_unplaced(host, problem, i.unplaced_folder));
+    }
+    if (!i.report.empty()) told += report_table(write_unplaced_page(host, i.recipe, u, i.report));
+  };
   try {
-    return compile_model(host, i.recipe, keep_unplaced(unplaced));
+    return compile_model(host, i.recipe,
+                         i.unplaced_folder.empty() && i.report.empty() ? compile::OnUnplaced() : tell);
   } catch (const Error& e) {
-    if (i.unplaced_folder.empty() || exit_code(e.kind) != 3) throw;
+    if (exit_code(e.kind) != 3) throw;
     host.progress->finish();
-    print_table(i, unplaced ? problem_table(*unplaced, write_unplaced(host, *unplaced, i.unplaced_folder))
-                            : "  problem                    none: not refused by placement\n");
+    if (told.empty() && !(i.unplaced_folder.empty() && i.report.empty()))
+      told = "  problem, report            none: not refused by placement\n";
+    print_table(i, told);
     throw;
   }
 }
 
+void report_if_asked(const Invocation& i, const Host& host, const Compiled& compiled,
+                     const PackageFile& file) {
+  if (i.report.empty()) return;
+  print_table(i, report_table(write_page(host, compiled.package, file.file, i.report)));
+}
+
 int compile_command(const Invocation& i, const Host& host) {
   require_writable(i.package);
-  Compiled compiled = compile_or_dump(i, host);
+  Compiled compiled = compile_or_tell(i, host);
   const PackageFile file = write_package(i, compiled);
   host.progress->finish();
   print_table(i, compile_table(i.recipe, compiled.model, compiled.result.report) +
                      fmt::format("  package                    {} ({} B, sha256 {})\n", file.file, file.bytes,
                                  file.sha256));
+  report_if_asked(i, host, compiled, file);
   print_json(i, result_json(compile_json(host, i.recipe, compiled.model, compiled.result.report, file), ""));
   return 0;
 }
 
 int e2e_command(const Invocation& i, const Host& host) {
   if (!i.package.empty()) require_writable(i.package);
-  Compiled compiled = compile_model(host, i.recipe);
+  Compiled compiled = compile_or_tell(i, host);
   const PackageFile file = write_package(i, compiled);
   host.progress->finish();
   print_table(i, compile_table(i.recipe, compiled.model, compiled.result.report));
+  report_if_asked(i, host, compiled, file);
   const RunReport report = run_package(host, compiled.recipe, compiled.package, i.run);
   print_table(i, operation_table(compiled.result.report, report) + run_table(host, report) +
                      anchor_table(host, i.recipe, compiled.model, compiled.result.report, report));

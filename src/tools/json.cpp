@@ -53,18 +53,23 @@ json optimization_json(const Recipe& recipe, const std::vector<compile::Optimisa
   return {{"steps", recipe.optimization_steps}, {"attempts", steps.size()}, {"tried", tried}};
 }
 
+// What was to be built.
+json job(const Device& device, const Recipe& recipe, const model::Model& model, bool fits) {
+  return {{"model",
+           {{"name", model.config.name},
+            {"layers", model.config.layers},
+            {"batch", model.config.batch},
+            {"parameters", model.parameters}}},
+          {"policy", name_of(recipe.policy)},
+          {"precision", precision_name(recipe.precision)},
+          {"target", {{"name", device.name}, {"tiles", recipe.tiles}, {"clock_hz", device.clock_hz}}},
+          {"fits", fits}};
+}
+
 // The part of the `compile` object that the recipe decides.
 json compile_figures(const Device& device, const Recipe& recipe, const model::Model& model,
                      const compile::Report& r) {
-  json j;
-  j["model"] = {{"name", model.config.name},
-                {"layers", model.config.layers},
-                {"batch", model.config.batch},
-                {"parameters", model.parameters}};
-  j["policy"] = name_of(recipe.policy);
-  j["precision"] = precision_name(recipe.precision);
-  j["target"] = {{"name", device.name}, {"tiles", recipe.tiles}, {"clock_hz", device.clock_hz}};
-  j["fits"] = true;
+  json j = job(device, recipe, model, true);
   j["memory"] = {{"peak_tensor_bytes", r.peak_tensor_bytes},
                  {"peak_total_bytes", r.peak_total_bytes},
                  {"budget_bytes", r.budget_bytes},
@@ -104,6 +109,10 @@ json compile_figures(const Device& device, const Recipe& recipe, const model::Mo
 std::string summary_json(const Device& device, const Recipe& recipe, const model::Model& model,
                          const compile::Report& report) {
   return compile_figures(device, recipe, model, report).dump();
+}
+
+std::string refused_summary_json(const Device& device, const Recipe& recipe) {
+  return job(device, recipe, model::build(recipe.model), false).dump();
 }
 
 std::string compile_json(const Host& host, const Recipe& recipe, const model::Model& model,

@@ -17,6 +17,8 @@ struct PackageFile {
 // The figures of compile_json that are the same on every host: no seconds, no memory of the host, no file.
 std::string summary_json(const Device& device, const Recipe& recipe, const model::Model& model,
                          const compile::Report& report);
+// Of a model that does not fit: what was to be built, and "fits": false.
+std::string refused_summary_json(const Device& device, const Recipe& recipe);
 std::string compile_json(const Host& host, const Recipe& recipe, const model::Model& model,
                          const compile::Report& report, const PackageFile& file);
 // `compiled`: also the cycles of every operation, when the run's package was compiled in the same go.

@@ -111,10 +111,8 @@ inspect::Problem problem_of(const Host& host, const std::string& file, const Pro
                      : exchange_of(host, built, package, recipe, *choice.phase, file);
 }
 
-compile::OnUnplaced keep_unplaced(std::optional<inspect::PlacementProblem>& out) {
-  return [&out](const compile::Unplaced& u) {
-    out = named(u.plan, u.program, u.tile, u.problems[u.tile.value]);
-  };
+inspect::PlacementProblem unplaced_problem(const compile::Unplaced& u) {
+  return named(u.plan, u.program, u.tile, u.problems[u.tile.value]);
 }
 
 std::string write_unplaced(const Host& host, const inspect::PlacementProblem& problem,

@@ -19,8 +19,8 @@ struct ProblemChoice {
 // is chosen.
 inspect::Problem problem_of(const Host& host, const std::string& package_file, const ProblemChoice& choice);
 
-// Keeps the problem of the tile that a build which finds no placement will name. `out` outlives the function.
-compile::OnUnplaced keep_unplaced(std::optional<inspect::PlacementProblem>& out);
+// The problem of the tile that a build which finds no placement names.
+inspect::PlacementProblem unplaced_problem(const compile::Unplaced& unplaced);
 
 // Writes FOLDER/placement-tile-T.json and returns its name.
 std::string write_unplaced(const Host& host, const inspect::PlacementProblem& problem,

@@ -104,6 +104,21 @@ ReportFiles write_page(const Host& host, const package::Package& package, const 
   return files;
 }
 
+ReportFiles write_unplaced_page(const Host& host, const Recipe& recipe, const compile::Unplaced& unplaced,
+                                const std::string& folder) {
+  ReportFiles files = page_in(folder);
+  package::Package package;
+  package.side = unplaced.side;
+  package.side.summary_json = refused_summary_json(host.device, recipe);
+  package.image.bindings = unplaced.weights;
+  package.image.tiles.resize(host.device.tiles);
+  const std::string json = nlohmann::ordered_json::parse(error_json(unplaced.error)).at("error").dump();
+  const report::Report report = report::build_unplaced(host.device, package, json);
+  prepare(files);
+  write_page(files, report, "");
+  return files;
+}
+
 ReportFiles write_report(const Host& host, const std::string& package_file, const ReportPlaces& places,
                          const std::string& other, std::vector<std::uint32_t> trace_tiles) {
   ReportFiles files;

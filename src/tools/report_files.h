@@ -24,6 +24,9 @@ struct ReportPlaces {
 // the package stands; empty: nowhere. Error{File} for the package, Error{Io} for the folder.
 ReportFiles write_page(const Host& host, const package::Package& package, const std::string& package_file,
                        const std::string& folder);
+// The same of a model that does not fit (report::build_unplaced).
+ReportFiles write_unplaced_page(const Host& host, const Recipe& recipe, const compile::Unplaced& unplaced,
+                                const std::string& folder);
 // `other`: report.json or package to compare with; empty: none. `trace_tiles` empty: the fullest tile, the
 // one with most kernel cycles, and the one that the fullest hears most from. Error{File} for the package and
 // `other`, Error{Io} for the places, Error{Usage} for tiles.

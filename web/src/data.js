@@ -24,13 +24,13 @@ function sweep(list, points) {
 
 // A report.json with what follows from it.
 function open(json) {
-  const { compile, tool, report } = json;
+  const { compile, error, tool, report } = json;
   const points = report.steps.path.length + 1;
   const liveOfList = new Map();
   const stepName = (point) => (point === 0 ? "upload" : report.steps.paths[report.steps.path[point - 1]] || "(no operation)");
   const peakPoint = argMax(report.fullest.bytes);
   return {
-    compile, tool, report, points, stepName, peakPoint,
+    compile, error, tool, report, points, stepName, peakPoint,
     device: report.device,
     tiles: report.tiles,
     tileCount: report.tiles.list.length,
@@ -49,7 +49,7 @@ function open(json) {
 
 const read = (id) => JSON.parse(document.getElementById(id).textContent);
 export const main = open(read("data"));
-export const { compile, tool, report, points, stepName, peakPoint, peakTile, device, tiles, tileCount, live, phases } = main;
+export const { compile, error, tool, report, points, stepName, peakPoint, peakTile, device, tiles, tileCount, live, phases } = main;
 // The report to compare with, or null.
 export const other = (() => {
   const json = read("other");
@@ -102,6 +102,9 @@ export function buffers(tile) {
   }));
 }
 
+// A model that does not fit: buffers that found no place have address 0.
+export const placed = (buffer) => buffer.address > 0;
+
 export function liveAt(tile, point) {
   return buffers(tile).filter((b) => b.first <= point && b.last >= point);
 }
@@ -128,7 +131,7 @@ export function contents(tile, point) {
       { ...a, name: `${a.name}: reserve`, kind: "reserve", begin: middle, bytes: a.end - middle },
     ];
   });
-  const held = liveAt(tile, point).map((b) => ({ ...b, begin: b.address, end: b.address + b.taken }));
+  const held = liveAt(tile, point).filter(placed).map((b) => ({ ...b, begin: b.address, end: b.address + b.taken }));
   const all = [...fixed, ...held].filter((x) => x.end > x.begin).sort((a, b) => a.begin - b.begin);
   const out = [];
   const hole = (begin, end) => {

@@ -1,4 +1,4 @@
-import { areas, buffers, contents, device, points, report, stepName, tiles } from "../data.js";
+import { areas, buffers, contents, device, liveAt, placed, points, report, stepName, tiles } from "../data.js";
 import { el, facts, path, table } from "../dom.js";
 import { bytes, hex, percent } from "../format.js";
 import { change, state } from "../state.js";
@@ -16,7 +16,7 @@ function items(tile) {
     { ...a, end: a.used === undefined ? a.end : a.begin + a.used, from: -0.5, to: points - 0.5 },
     ...(a.used === undefined ? [] : [{ ...a, name: `${a.name}: reserve`, begin: a.begin + a.used, kind: "reserve", from: -0.5, to: points - 0.5 }]),
   ]);
-  const held = buffers(tile).map((b) => ({ ...b, begin: b.address, end: b.address + b.taken, from: b.first - 0.5, to: b.last + 0.5 }));
+  const held = buffers(tile).filter(placed).map((b) => ({ ...b, begin: b.address, end: b.address + b.taken, from: b.first - 0.5, to: b.last + 0.5 }));
   return [...fixed, ...held].filter((x) => x.end > x.begin);
 }
 
@@ -83,12 +83,26 @@ function atStep() {
       ["free", sum("hole"), `${bytes(sum("hole"))} (${percent(sum("hole"), all)}) in ${holes.length} holes`],
       ["largest hole", largest, bytes(largest)],
     ]),
+    ...withoutPlace(),
     table(`Memory of tile ${state.tile} at step ${state.point}, by address`, [
       { title: "from", number: true, value: (r) => r.begin, text: (r) => hex(r.begin) },
       { title: "bytes", number: true, value: (r) => r.end - r.begin, text: (r) => bytes(r.end - r.begin) },
       { title: "what", wrap: true, text: (r) => r.name },
       { title: "steps", number: true, text: (r) => (r.first === undefined ? "" : `${r.first}–${r.last}`) },
     ], rows, { quiet: true, scroll: true }));
+}
+
+// Of a model that does not fit.
+function withoutPlace() {
+  const rows = liveAt(state.tile, state.point).filter((b) => !placed(b));
+  if (rows.length === 0) return [];
+  return [el("div", { class: "alert", role: "note" },
+    table("Alive at this step and without a place", [
+      { title: "what", wrap: true, text: (r) => r.name },
+      { title: "bytes", number: true, value: (r) => r.taken, text: (r) => bytes(r.taken) },
+      { title: "memory", text: (r) => r.memory },
+      { title: "steps", number: true, text: (r) => `${r.first}–${r.last}` },
+    ], rows, { quiet: true }))];
 }
 
 export function mount(root) {

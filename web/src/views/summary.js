@@ -1,4 +1,4 @@
-import { compile, device, peakPoint, peakTile, report, stepName, tileCount, tiles } from "../data.js";
+import { compile, device, error, peakPoint, peakTile, report, stepName, tileCount, tiles } from "../data.js";
 import { el, facts, path, table } from "../dom.js";
 import { bytes, count, hex, percent, ratio } from "../format.js";
 import { callCycles, limit, operations } from "../operations.js";
@@ -98,7 +98,38 @@ function topOperations() {
   ], rows, { limit: 12 });
 }
 
+// Why a model does not fit, as in the program's message.
+function refusal() {
+  const d = error;
+  const unit = d.kind === "fragments" ? count : bytes;
+  const at = d.physical_tile === undefined ? undefined : tileLink(d.physical_tile, d.step);
+  return el("section", { class: "panel alert", id: "refusal", role: "alert" },
+    el("h2", {}, `Does not fit: ${d.kind}`),
+    el("p", { class: "big" }, el("data", { value: d.missing_bytes, id: "missing-bytes" }, unit(d.missing_bytes)), " ",
+      el("span", { class: "muted" }, `missing: ${unit(d.needed_bytes)} needed, ${unit(d.available_bytes)} available` +
+        (d.ranges?.length ? ` in ${d.ranges.map((r) => `${hex(r.begin)}–${hex(r.end - 1)}`).join(" and ")}` : ""))),
+    el("p", {}, d.cause),
+    facts([
+      ["where", undefined, at],
+      ["operation", undefined, path(d.step_path)],
+      ["memory", undefined, d.memory_class],
+      ["largest hole", d.largest_hole_bytes, d.largest_hole_bytes ? bytes(d.largest_hole_bytes) : "–"],
+      ["tiles where the same happens", d.failing_tiles, count(d.failing_tiles)],
+      ...d.parts.map((p) => [p.what, p.amount, unit(p.amount)]),
+    ]),
+    table("Alive there, largest first", [
+      { title: "tensor", wrap: true, text: (t) => t.tensor },
+      { title: "role", text: (t) => t.role },
+      { title: "shape", text: (t) => `${t.shape} ${t.precision}` },
+      { title: "bytes", number: true, value: (t) => t.bytes, text: (t) => bytes(t.bytes) },
+      { title: "steps", number: true, text: (t) => `${t.first_step}–${t.last_step < 0 ? "end" : t.last_step}` },
+    ], d.live, { quiet: true }),
+    ...(d.suggestions.length ? [el("h3", {}, "What would help"), el("ul", {}, d.suggestions.map((s) =>
+      el("li", {}, s.change, s.saves_bytes ? `: saves about ${bytes(s.saves_bytes)} there` : "")))] : []));
+}
+
 export function mount(root) {
+  if (error) root.append(refusal());
   const timed = report.phases.step.length > 0;
   root.append(el("div", { class: "columns" }, memoryFacts(), ...(timed ? [cycleFacts(), exchangeFacts()] : []), packageFacts()));
   if (timed)
