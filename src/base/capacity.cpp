@@ -24,12 +24,12 @@ const char* explanation(ErrorKind kind) {
   }
 }
 
-std::string message(ErrorKind kind, const CapacityDetail& d, std::int64_t steps) {
+std::string message(ErrorKind kind, const CapacityDetail& d) {
   const char* unit = kind == ErrorKind::Fragments ? "fragments" : "bytes";
   std::string text = fmt::format("does not fit: {}: {}\n  where: tile {} (physical {})", kind_name(kind),
                                  explanation(kind), d.tile, d.physical_tile);
   if (!d.step_path.empty()) text += fmt::format(", '{}'", d.step_path);
-  if (steps > 0) text += fmt::format(", step {} of {}", d.step, steps);
+  if (d.steps > 0) text += fmt::format(", step {} of {}", d.step, d.steps);
   if (!d.memory_class.empty()) text += fmt::format(", {} memory", d.memory_class);
   for (const MemoryRange& r : d.ranges)
     text += fmt::format("{}{:#x} to {:#x}", &r == &d.ranges.front() ? ", " : " and ", r.begin, r.end);
@@ -41,7 +41,7 @@ std::string message(ErrorKind kind, const CapacityDetail& d, std::int64_t steps)
   for (const LiveTensor& t : d.live) {
     text += fmt::format("\n  live: {:<12} {} {} {}: {} B, padding {}", t.role, t.tensor, t.shape, t.precision,
                         grouped(t.bytes), grouped(t.padding_bytes));
-    if (steps > 0)
+    if (d.steps > 0)
       text += fmt::format(", steps {} to {}", t.first_step,
                           t.last_step < 0 ? "end" : std::to_string(t.last_step));
   }
@@ -52,15 +52,15 @@ std::string message(ErrorKind kind, const CapacityDetail& d, std::int64_t steps)
                         d.first_tiles.size() < d.failing_tiles ? ", ..." : "");
   for (const Suggestion& s : d.suggestions) {
     text += "\n  try: " + s.change;
-    if (s.saves_bytes > 0) text += fmt::format(": saves about {} B here", grouped(s.saves_bytes));
+    if (s.saves_bytes > 0) text += fmt::format(": saves about {} B", grouped(s.saves_bytes));
   }
   return text;
 }
 
 }  // namespace
 
-Error does_not_fit(ErrorKind kind, CapacityDetail detail, std::int64_t steps) {
-  const std::string text = message(kind, detail, steps);
+Error does_not_fit(ErrorKind kind, CapacityDetail detail) {
+  const std::string text = message(kind, detail);
   return Error(kind, text, std::move(detail));
 }
 

@@ -8,8 +8,8 @@
 
 namespace tw {
 
-// An Error of a capacity kind. `steps`: steps of the program, 0 when there is no program yet.
-Error does_not_fit(ErrorKind kind, CapacityDetail detail, std::int64_t steps);
+// An Error of a capacity kind with its text.
+Error does_not_fit(ErrorKind kind, CapacityDetail detail);
 
 // A number with thousands separators: 1234567 -> "1,234,567".
 std::string grouped(std::uint64_t value);

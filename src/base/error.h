@@ -55,7 +55,7 @@ struct MemoryRange {
 // The fields of cli.md "The message of a model that does not fit". Bytes; tiles are logical.
 struct CapacityDetail {
   std::uint32_t tile = 0, physical_tile = 0;
-  std::int64_t step = 0;
+  std::int64_t step = 0, steps = 0;  // steps: of the program, 0 when there is none yet
   std::string step_path, memory_class;
   std::vector<MemoryRange> ranges;  // capacity: the memory that the live tensors may use
   std::uint64_t needed_bytes = 0, available_bytes = 0, missing_bytes = 0, largest_hole_bytes = 0;

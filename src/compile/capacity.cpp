@@ -43,33 +43,25 @@ LiveTensor describe(const plan::Plan& plan, const tile::Buffer& buffer, std::uin
   return live;
 }
 
+// From what is alive there. What another plan would save, the callers find out by planning.
 std::vector<Suggestion> suggestions(const plan::Plan& plan, const tile::TilePlacement& problem,
                                     const tile::Program& program, const std::vector<std::uint32_t>& live) {
-  std::uint64_t transient = 0, operands = 0, layer = 0;
+  std::uint64_t transient = 0, layer = 0;
   std::uint32_t layers = 0;
   for (const std::uint32_t r : live) {
     const tile::Buffer& buffer = program.buffers[problem.buffers[r].value];
-    const plan::Tensor& t = plan.at(buffer.tensor);
-    const std::uint64_t bytes = problem.problem.requests[r].bytes;
-    if (t.role == plan::Role::Parameter) {
-      if (buffer.members > 1) {
-        layer += buffer.stride();
-        layers = buffer.members;
-      }
-      continue;
+    if (plan.at(buffer.tensor).role != plan::Role::Parameter) {
+      transient += problem.problem.requests[r].bytes;
+    } else if (buffer.members > 1) {
+      layer += buffer.stride();
+      layers = buffer.members;
     }
-    transient += bytes;
-    if (t.role == plan::Role::Operand && t.type.encoding.precision == tensor::Precision::F16)
-      operands += bytes / 2;
   }
   std::vector<Suggestion> out;
   if (transient > 0)
     out.push_back({"half the batch (--batch): activations and their copies halve", transient / 2});
-  if (operands > 0) out.push_back({"FP8 operands (--precision fp8) instead of F16 ones", operands});
   if (layers > 1) out.push_back({fmt::format("one layer fewer than {} (--layers)", layers), layer});
-  std::sort(out.begin(), out.end(),
-            [](const Suggestion& a, const Suggestion& b) { return a.saves_bytes > b.saves_bytes; });
-  if (out.size() > 3) out.resize(3);
+  std::ranges::stable_sort(out, std::ranges::greater{}, &Suggestion::saves_bytes);
   return out;
 }
 
@@ -207,7 +199,8 @@ Error capacity_error(const plan::Plan& plan, const tile::Program& program,
         describe(plan, program.buffers[problem.buffers[r].value], problem.problem.requests[r].bytes));
   }
   d.suggestions = suggestions(plan, problem, program, why.live);
-  return does_not_fit(kind_of(why.kind), std::move(d), static_cast<std::int64_t>(program.steps.size()));
+  d.steps = static_cast<std::int64_t>(program.steps.size());
+  return does_not_fit(kind_of(why.kind), std::move(d));
 }
 
 Error fragments_error(const tile::Program& program, std::span<const std::uint32_t> fragments,
@@ -227,7 +220,7 @@ Error fragments_error(const tile::Program& program, std::span<const std::uint32_
   d.suggestions = {
       {fmt::format("--fragment-limit {} or more (a policy, not the hardware's)", fragments[most]), 0},
       {"a smaller --batch", 0}};
-  return does_not_fit(ErrorKind::Fragments, std::move(d), 0);
+  return does_not_fit(ErrorKind::Fragments, std::move(d));
 }
 
 Error table_error(const tile::Program& program, const std::vector<exchange::Rows>& rows,
@@ -249,7 +242,7 @@ Error table_error(const tile::Program& program, const std::vector<exchange::Rows
   }
   d.parts = largest(by_path);
   d.suggestions = {{fmt::format("--table-budget {} or more", bytes[most]), 0}, {"a smaller --batch", 0}};
-  return does_not_fit(ErrorKind::ExchangeTable, std::move(d), 0);
+  return does_not_fit(ErrorKind::ExchangeTable, std::move(d));
 }
 
 Error code_error(const Device& device, std::uint32_t code, std::uint32_t first_row) {
@@ -261,7 +254,7 @@ Error code_error(const Device& device, std::uint32_t code, std::uint32_t first_r
              {"code", code},
              {"one element of exchange rows", device.element_bytes}};
   d.suggestions = {{"fewer operations of different shapes (each needs code of its own)", 0}};
-  return does_not_fit(ErrorKind::Code, std::move(d), 0);
+  return does_not_fit(ErrorKind::Code, std::move(d));
 }
 
 }  // namespace tw::compile

@@ -36,10 +36,6 @@ std::uint64_t operations(const graph::Graph& graph) {
 // and a pair of elements for the holes between addresses.
 constexpr std::uint64_t kUsualSupport = 6 * 16384 + 32768;
 
-std::uint64_t usual_budget(const Device& device) {
-  return data_budget(device) - std::min(data_budget(device), kUsualSupport);
-}
-
 // Bytes that the busiest tile has beside what lives throughout: parameters and carried values.
 std::uint64_t operator_room(const Device& device, const Plan& plan) {
   std::vector<std::uint64_t> load(plan.tiles, 0);
@@ -72,6 +68,10 @@ Plan walked(const Device& device, const graph::Graph& graph, const Options& opti
 }
 
 }  // namespace
+
+std::uint64_t usual_budget(const Device& device) {
+  return data_budget(device) - std::min(data_budget(device), kUsualSupport);
+}
 
 Plan build(const Device& device, const graph::Graph& graph, const Options& options, Progress& progress) {
   check(device, options);

@@ -32,4 +32,8 @@ struct Options {
 // Throws Error{UnsupportedOp|Shape|Capacity} when the model cannot be planned.
 Plan build(const Device& device, const graph::Graph& graph, const Options& options, Progress& progress);
 
+// Estimated bytes on the fullest tile (Plan::estimated_tensor_bytes) up to which a full-size model usually
+// fits: without what code, rows, host buffers and holes take there.
+std::uint64_t usual_budget(const Device& device);
+
 }  // namespace tw::plan

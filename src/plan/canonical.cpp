@@ -57,7 +57,7 @@ void check_home(const Device& device, const tensor::Shape& shape, tensor::Precis
   d.live = {{fmt::format("one shard for each of {} iterations", copies), "parameter",
              tensor::to_string(shape), tensor::name_of(precision), d.needed_bytes, 0, 0, -1}};
   if (copies > 1) d.suggestions = {{"half the layers (--layers)", d.needed_bytes / 2}};
-  throw does_not_fit(ErrorKind::Capacity, std::move(d), 0);
+  throw does_not_fit(ErrorKind::Capacity, std::move(d));
 }
 
 struct HomeLoad {

@@ -141,7 +141,7 @@ Error no_grid(const Draft& draft, const GemmProblem& p) {
     d.suggestions.push_back({fmt::format("all {} tiles (--tiles)", draft.device.tiles),
                              need.total() - std::min(need.total(), all)});
   }
-  return does_not_fit(ErrorKind::Capacity, std::move(d), 0);
+  return does_not_fit(ErrorKind::Capacity, std::move(d));
 }
 
 GemmCandidate choose_gemm(Draft& draft, const Held& x, TensorId home) {

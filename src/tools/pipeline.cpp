@@ -12,6 +12,7 @@
 #include "compile/optimise.h"
 #include "plan/exact.h"
 #include "ref/ref.h"
+#include "tools/advise.h"
 #include "tools/inputs.h"
 #include "tools/json.h"
 
@@ -99,6 +100,23 @@ std::uint64_t product_macs(const std::vector<ref::Extent>& extents) {
   return macs;
 }
 
+// The build; a refusal by bytes says what other plans would need.
+compile::Result built(const Host& host, const Recipe& recipe, const model::Model& model,
+                      const compile::OnUnplaced& on_unplaced) {
+  compile::Options options = compile_options(recipe, host.threads);
+  std::optional<Error> told;
+  if (on_unplaced)
+    options.on_unplaced = [&](const compile::Unplaced& u) {
+      told = advised(host, recipe, u.error);
+      on_unplaced({u.plan, u.program, u.problems, u.failures, *told, u.tile, u.side, u.weights});
+    };
+  try {
+    return compile::optimise(host.device, model.graph, options, *host.progress);
+  } catch (const Error& e) {
+    throw told ? *told : advised(host, recipe, e);
+  }
+}
+
 }  // namespace
 
 Compiled compile_model(const Host& host, const Recipe& recipe, const compile::OnUnplaced& on_unplaced) {
@@ -106,9 +124,7 @@ Compiled compile_model(const Host& host, const Recipe& recipe, const compile::On
   out.model = model::build(recipe.model);
   out.recipe = recipe;
   out.recipe.model = out.model.config;
-  compile::Options options = compile_options(out.recipe, host.threads);
-  options.on_unplaced = on_unplaced;
-  out.result = compile::optimise(host.device, out.model.graph, options, *host.progress);
+  out.result = built(host, out.recipe, out.model, on_unplaced);
   out.recipe.choices = compile::candidates_of(out.result.plan.choices);
   host.progress->stage("weights");
   model::RandomTensors random(out.model.graph, recipe.seed);
