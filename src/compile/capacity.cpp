@@ -93,6 +93,9 @@ std::string together(const plan::Plan& plan, const tile::Program& program, const
   if (largest.size() == 1)
     return fmt::format("'{}' needs {} B beside {} B that are resident", tensor(largest[0]).name,
                        grouped(bytes(largest[0])), grouped(w.resident));
+  const auto born = [&](std::uint32_t r) { return problem.problem.requests[r].first; };
+  if (tensor(largest[0]).type.shape == tensor(largest[1]).type.shape)  // the original before its copy
+    std::ranges::stable_sort(largest, {}, born);
   const plan::Tensor &a = tensor(largest[0]), &b = tensor(largest[1]);
   const auto precision = [](const plan::Tensor& t) { return t.type.encoding.precision; };
   const bool copy = a.type.shape == b.type.shape;

@@ -100,7 +100,8 @@ Error advised(const Host& host, const Recipe& recipe, const Error& error) {
   const bool batch =
       std::ranges::any_of(found, [](const Advice& a) { return a.change.starts_with("--batch"); });
   for (const Suggestion& s : local) {
-    if (!batch || !s.change.contains("--batch")) d.suggestions.push_back(s);
+    const bool of_batch = s.change.contains("--batch");
+    if (!of_batch || (!batch && recipe.model.batch > 1)) d.suggestions.push_back(s);
   }
   d.suggestions.resize(std::min(d.suggestions.size(), kSuggestions));
   return does_not_fit(error.kind, std::move(d));

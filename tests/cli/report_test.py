@@ -136,6 +136,48 @@ class Reports(TempDir):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(len(list(pictures.iterdir())), 32)
 
+    def refuse(self):
+        """A layer at full width on 64 tiles, refused by placement, with its report."""
+        done = tilewright("compile", "siglip-so400m", "--layers", 1, "--tiles", 64, "--fragment-limit", 100000, "--relays", "off",
+                          "--report", self.report, "-o", self.package, "--json", self.folder / "error.json", "--progress", "never",
+                          check=3)
+        self.assertIn("report.html", done.stdout)
+        self.assertFalse(self.package.exists())
+        return json.loads((self.folder / "error.json").read_text())["error"], json.loads((self.report / "report.json").read_text())
+
+    def test_a_model_that_does_not_fit(self):
+        error, written = self.refuse()
+        self.assertEqual(written["error"], error)
+        self.assertFalse(written["compile"]["fits"])
+        self.assertEqual(written["compile"]["model"]["name"], "siglip-so400m")
+        report = written["report"]
+        self.assertEqual(report["phases"]["step"], [])
+        tile, step = error["physical_tile"], error["step"]
+        self.assertEqual(report["steps"]["paths"][report["steps"]["path"][step - 1]], error["step_path"])
+        held = report["lists"][report["tiles"]["list"][tile]]
+        columns = [dict(zip(held, values)) for values in zip(*held.values())]
+        alive = [b for b in columns if b["first"] <= step <= b["last"]]
+        # The bytes that the message counts are alive there, and some of them found no place.
+        self.assertGreaterEqual(sum(b["taken"] for b in alive), error["needed_bytes"])
+        names = [report["tensors"][b["tensor"]] for b in alive]
+        for t in error["live"]:
+            self.assertIn(t["tensor"], names)
+        self.assertTrue(any(b["address"] == 0 for b in alive))
+        placed = sorted((b for b in alive if b["address"] > 0), key=lambda b: b["address"])
+        self.assertTrue(placed)
+        for a, b in zip(placed, placed[1:]):
+            self.assertLessEqual(a["address"] + a["bytes"], b["address"])
+
+    def test_the_page_of_a_model_that_does_not_fit(self):
+        self.refuse()
+        pictures = WEB / "screenshots-refused"
+        shutil.rmtree(pictures, ignore_errors=True)
+        pictures.mkdir(parents=True)
+        done = subprocess.run(["node", SOURCE / "tests/web/refused.mjs", WEB, self.report, pictures], capture_output=True, text=True,
+                              timeout=600)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(len(list(pictures.iterdir())), 16)
+
     def test_the_trace_takes_the_cycles_of_a_run(self):
         for model, layers in (("siglip-so400m", 3), ("pe-core-l14-capacity", 2)):
             compiled = result("compile", model, *SMALL, "--layers", layers, "-o", self.package)["compile"]

@@ -125,7 +125,7 @@ function refusal() {
       { title: "steps", number: true, text: (t) => `${t.first_step}–${t.last_step < 0 ? "end" : t.last_step}` },
     ], d.live, { quiet: true }),
     ...(d.suggestions.length ? [el("h3", {}, "What would help"), el("ul", {}, d.suggestions.map((s) =>
-      el("li", {}, s.change, s.saves_bytes ? `: saves about ${bytes(s.saves_bytes)} there` : "")))] : []));
+      el("li", {}, s.change, s.saves_bytes ? `: saves about ${bytes(s.saves_bytes)}` : "")))] : []));
 }
 
 export function mount(root) {
