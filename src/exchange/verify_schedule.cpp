@@ -18,13 +18,15 @@ std::string message_fault(const Device& d, const Schedule& s, const Message& m) 
   if (!fault.empty()) return fault;
   if (m.transfer.words > d.max_message_words)
     return fmt::format("{} words, a message has at most {}", m.transfer.words, d.max_message_words);
-  if (m.start > kLastCycle) return fmt::format("starts at cycle {}, the last possible is {}", m.start, kLastCycle);
+  if (m.start > kLastCycle)
+    return fmt::format("starts at cycle {}, the last possible is {}", m.start, kLastCycle);
   for (std::uint32_t k = 0; k < m.transfer.receiver_count; ++k) {
     const PhysId to = s.receivers[m.transfer.first_receiver + k].tile;
     const int select = static_cast<int>(m.start) + topology::tau(m.transfer.source, to) + 1;
     if (select < 1)
-      return fmt::format("starts at cycle {}: tile {} would have to select it at cycle {}, before its row (R4)",
-                         m.start, to.value, select);
+      return fmt::format(
+          "starts at cycle {}: tile {} would have to select it at cycle {}, before its row (R4)", m.start,
+          to.value, select);
   }
   return {};
 }
@@ -44,21 +46,23 @@ void tile_faults(const TileWork& w, std::vector<std::string>& faults) {
   for (std::size_t i = 1; i < w.receives.size(); ++i) {
     const ReceiveSpan &a = w.receives[i - 1], &b = w.receives[i];
     if (a.select + a.words > b.select)
-      faults.push_back(fmt::format("tile {}: mux windows {} of tile {} and {} of tile {} overlap (R1)", w.tile.value,
-                                   interval(a.select, a.words), a.source.value, interval(b.select, b.words),
-                                   b.source.value));
+      faults.push_back(fmt::format("tile {}: mux windows {} of tile {} and {} of tile {} overlap (R1)",
+                                   w.tile.value, interval(a.select, a.words), a.source.value,
+                                   interval(b.select, b.words), b.source.value));
   }
   if (faults.size() > before) return;
   const std::vector<RowControl> controls = controls_of(w);
   for (const SendSpan& s : w.sends) {
     const auto at = std::ranges::lower_bound(controls, s.start + 1, {}, &RowControl::cycle);
     if (at != controls.end() && at->cycle == s.start + 1)
-      faults.push_back(fmt::format("tile {}: a receive control at cycle {}, the second of the send at {} (S2)",
-                                   w.tile.value, at->cycle, interval(s.start, s.words)));
+      faults.push_back(
+          fmt::format("tile {}: a receive control at cycle {}, the second of the send at {} (S2)",
+                      w.tile.value, at->cycle, interval(s.start, s.words)));
   }
   Row row;
   if (faults.size() == before && !build_row(w, row))
-    faults.push_back(fmt::format("tile {}: two receive controls on one cycle cannot be aligned (C2)", w.tile.value));
+    faults.push_back(
+        fmt::format("tile {}: two receive controls on one cycle cannot be aligned (C2)", w.tile.value));
 }
 
 }  // namespace

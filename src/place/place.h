@@ -75,8 +75,8 @@ using Result = std::variant<Placement, NoFit>;
 // two requests.
 Result solve(const Device& device, const Problem& problem);
 
-// For the picture of a tile that could not be placed: first fit, what lives to the end first, leaving out what
-// finds no place. One address per request, 0: left out.
+// For the picture of a tile that could not be placed: first fit, what lives to the end first, leaving out
+// what finds no place. One address per request, 0: left out.
 std::vector<std::uint32_t> place_partly(const Device& device, const Problem& problem);
 
 // Independent legality check; every broken rule as text, empty = good.

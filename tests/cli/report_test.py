@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import SMALL, SOURCE, TempDir, result, tilewright
+from harness import SMALL, SOURCE, TempDir, long_test, result, tilewright
 from trace_rules import check_cycles, check_form, nanoseconds
 
 def travel(sender, receiver):
@@ -24,6 +24,30 @@ def travel(sender, receiver):
 
 
 WEB = pathlib.Path(os.environ.get("TW_WEB", "build/release/web"))
+
+
+def read_in_browser(test, report, pictures, other):
+    shutil.rmtree(pictures, ignore_errors=True)
+    pictures.mkdir(parents=True)
+    done = subprocess.run(["node", SOURCE / "tests/web/report.mjs", WEB, report, pictures, other], capture_output=True, text=True,
+                          timeout=1200)
+    test.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+    test.assertEqual(len(list(pictures.iterdir())), 32)
+    return done.stdout
+
+
+@long_test
+class FullDepth(TempDir):
+    def test_pe(self):
+        """The probe at full depth, batch two, beside its default policy."""
+        for policy in ("default", "capacity"):
+            tilewright("compile", "pe-core-l14-capacity", "--batch", 2, "--policy", policy, "-o", self.folder / f"{policy}.ipuexe",
+                       "--progress", "never", check=0)
+        report = self.folder / "report"
+        tilewright("report", self.folder / "default.ipuexe", "-o", self.folder / "other", check=0)
+        tilewright("report", self.folder / "capacity.ipuexe", "--compare", self.folder / "other" / "report.json", "-o", report, check=0)
+        self.assertLessEqual((report / "report.html").stat().st_size, 25 << 20)
+        print(read_in_browser(self, report, WEB / "screenshots-pe", self.folder / "other" / "report.json"))
 
 
 class Reports(TempDir):
@@ -128,13 +152,7 @@ class Reports(TempDir):
         self.make("--policy", "capacity")
         other = self.report.rename(self.folder / "other") / "report.json"
         self.make("--layers", 2, compare=other)
-        pictures = WEB / "screenshots"
-        shutil.rmtree(pictures, ignore_errors=True)
-        pictures.mkdir(parents=True)
-        done = subprocess.run(["node", SOURCE / "tests/web/report.mjs", WEB, self.report, pictures, other], capture_output=True,
-                              text=True, timeout=600)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(len(list(pictures.iterdir())), 32)
+        read_in_browser(self, self.report, WEB / "screenshots", other)
 
     def refuse(self):
         """A layer at full width on 64 tiles, refused by placement, with its report."""

@@ -10,11 +10,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 bool only_alignment(const std::vector<std::string>& faults) {
-  return std::ranges::all_of(faults, [](const std::string& f) { return f.find("(C2)") != std::string::npos; });
+  return std::ranges::all_of(faults,
+                             [](const std::string& f) { return f.find("(C2)") != std::string::npos; });
 }
 
-// Few messages at random times, so that legal and broken schedules are both frequent. Sources and destinations in
-// other memory: the rules of elements do not matter.
+// Few messages at random times, so that legal and broken schedules are both frequent. Sources and
+// destinations in other memory: the rules of elements do not matter.
 RC_GTEST_PROP(VerifySchedule, AgreesWithTheSlowRulesAndWithTheRows, (std::uint32_t seed)) {
   std::mt19937 rng(seed);
   const Device device = c600();
@@ -34,10 +35,12 @@ RC_GTEST_PROP(VerifySchedule, AgreesWithTheSlowRulesAndWithTheRows, (std::uint32
   }
   const std::vector<std::string> faults = verify(device, s);
   RC_CLASSIFY(slow, "legal");
-  if (slow) RC_ASSERT(only_alignment(faults));  // the slow rules write controls that rows leave out, and know no C2
+  if (slow)
+    RC_ASSERT(only_alignment(faults));  // the slow rules write controls that rows leave out, and know no C2
   if (faults.empty()) RC_ASSERT(check(device, p, encode(device, s)).empty());
   const auto names = [&](const char* rule) {
-    return std::ranges::any_of(faults, [&](const std::string& f) { return f.find(rule) != std::string::npos; });
+    return std::ranges::any_of(faults,
+                               [&](const std::string& f) { return f.find(rule) != std::string::npos; });
   };
   if (names("(S1)") || names("(S2)") || names("(R1)") || names("(R4)")) RC_ASSERT(!slow);
 }
@@ -50,9 +53,12 @@ TEST(VerifySchedule, NamesTheRule) {
   EXPECT_THAT(verify(device, timed(p, {31, 41})), ElementsAre());
   EXPECT_THAT(verify(device, timed(p, {31, 40})),
               ElementsAre("tile 0: sends at [31, 41) and [40, 50) overlap (S1)"));
-  EXPECT_THAT(verify(device, timed(p, {40, 30})),
-              ElementsAre("message 1: starts at cycle 30: tile 64 would have to select it at cycle 0, before its row (R4)"));
-  EXPECT_THAT(verify(device, timed(p, {(1U << 24) + 1, 30})).front(), HasSubstr("the last possible is 16777216"));
+  EXPECT_THAT(
+      verify(device, timed(p, {40, 30})),
+      ElementsAre(
+          "message 1: starts at cycle 30: tile 64 would have to select it at cycle 0, before its row (R4)"));
+  EXPECT_THAT(verify(device, timed(p, {(1U << 24) + 1, 30})).front(),
+              HasSubstr("the last possible is 16777216"));
   Problem meet;  // 1 and 2 -> 0: tau -29 and -27
   add(meet, tile(1), 0x60000, 10, {{tile(0), 0x90000}});
   add(meet, tile(2), 0x61000, 10, {{tile(0), 0x91000}});
@@ -71,7 +77,8 @@ TEST(VerifySchedule, MessagesMustBeTransfers) {
   const Device device = c600();
   Problem p;
   add(p, tile(0), 0x60000, 4149, {{tile(1), 0x90000}});
-  EXPECT_THAT(verify(device, timed(p, {50})), ElementsAre("message 0: 4149 words, a message has at most 4148"));
+  EXPECT_THAT(verify(device, timed(p, {50})),
+              ElementsAre("message 0: 4149 words, a message has at most 4148"));
   p.transfers[0].words = 0;
   EXPECT_THAT(verify(device, timed(p, {50})), ElementsAre("message 0: no words"));
   p.transfers[0] = {tile(0), 0x4BFFC, 0, 4, 0, 1};
