@@ -1,8 +1,6 @@
-// The built-in models as graphs, and their random tensors (models.md B, C.1; decisions.md 10).
+// The built-in models as graphs (models.md B).
 #pragma once
 #include <cstdint>
-#include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -36,20 +34,5 @@ struct Model {
 // Throws Error{Usage} for unknown names and absurd sizes (0, not a multiple of 14, beyond limits).
 Model build(Config config);
 std::vector<std::string> names();
-
-// Random host data by name, made on first use and kept (decisions.md 10). Thread safe.
-class RandomTensors {
- public:
-  RandomTensors(const graph::Graph& graph, std::uint64_t seed);
-  const std::vector<float>& operator()(const std::string& name);
-
- private:
-  const graph::Graph& graph_;
-  std::uint64_t seed_;
-  std::mutex mutex_;
-  std::map<std::string, std::vector<float>> cache_;
-};
-// One tensor's values: the generator itself.
-std::vector<float> random_tensor(const std::string& name, const tensor::Shape& shape, std::uint64_t seed);
 
 }  // namespace tw::model

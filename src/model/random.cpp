@@ -7,7 +7,7 @@
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/parallel.h"
-#include "model/model.h"
+#include "model/tensors.h"
 
 namespace tw::model {
 namespace {
@@ -90,21 +90,27 @@ std::vector<float> random_tensor(const std::string& name, const Shape& shape, st
   return generate(name, shape, seed, distribution(name, shape, kHostDeviation));
 }
 
-RandomTensors::RandomTensors(const graph::Graph& graph, std::uint64_t seed) : graph_(graph), seed_(seed) {}
-
-const std::vector<float>& RandomTensors::operator()(const std::string& name) {
-  std::lock_guard lock(mutex_);
-  if (const auto found = cache_.find(name); found != cache_.end()) return found->second;
-  for (const graph::Value& value : graph_.values) {
-    const bool input = value.kind == graph::ValueKind::Host || value.kind == graph::ValueKind::Parameter;
-    if (!input || value.name != name) continue;
-    const bool matrix = value.kind == graph::ValueKind::Parameter && value.shape.size() >= 2;
-    const double fallback =
-        matrix ? 1.0 / std::sqrt(static_cast<double>(value.shape[value.shape.size() - 2])) : kHostDeviation;
-    return cache_.emplace(name, generate(name, value.shape, seed_, distribution(name, value.shape, fallback)))
-        .first->second;
+TensorSource random_source(const graph::Graph& graph, std::uint64_t seed) {
+  struct Input {
+    Shape shape;
+    double fallback;
+  };
+  std::map<std::string, Input> inputs;
+  for (const graph::Value& value : graph.values) {
+    const bool parameter = value.kind == graph::ValueKind::Parameter;
+    if (!parameter && value.kind != graph::ValueKind::Host) continue;
+    const bool matrix = parameter && value.shape.size() >= 2;
+    inputs[value.name] = {
+        value.shape,
+        matrix ? 1.0 / std::sqrt(static_cast<double>(value.shape[value.shape.size() - 2])) : kHostDeviation};
   }
-  throw Error(ErrorKind::Usage, fmt::format("the graph has no input \"{}\"", name));
+  return [inputs = std::move(inputs), seed](const std::string& name) {
+    const auto found = inputs.find(name);
+    if (found == inputs.end())
+      throw Error(ErrorKind::Usage, fmt::format("the graph has no input \"{}\"", name));
+    const auto& [shape, fallback] = found->second;
+    return generate(name, shape, seed, distribution(name, shape, fallback));
+  };
 }
 
 }  // namespace tw::model

@@ -75,9 +75,10 @@ void model_options(CLI::App& app, Invocation& i, Texts& t) {
   app.add_flag("--small", i.recipe.model.small, "the small test variant");
   app.add_option("--image-size", i.recipe.model.image_size, "image side in pixels, a multiple of 14")
       ->check(CLI::Range(14U, 4096U));
-  app.add_option("--weights", t.weights, "parameters: random, drawn from --seed")
+  app.add_option("--weights", t.weights,
+                 "parameters: random (drawn from --seed), a safetensors file, its index or its folder")
       ->capture_default_str()
-      ->check(CLI::IsMember({"random"}));
+      ->type_name("FILE");
   app.add_option("--seed", i.recipe.seed, "seed of the random tensors")->capture_default_str();
 }
 
@@ -165,6 +166,7 @@ void apply(Invocation& i, const Texts& t) {
       t.rounding == "nearest" ? plan::WeightRounding::Nearest : plan::WeightRounding::Balanced;
   if (t.fuse && t.no_fuse) throw Error(ErrorKind::Usage, "--fuse-qkv and --no-fuse-qkv exclude each other");
   i.recipe.model.fuse_qkv = !t.no_fuse;
+  i.recipe.weights.path = t.weights == "random" ? "" : t.weights;
   i.fit.batches = parse_numbers("--batch", t.batches, kMostBatches);
   if (!t.layers.empty()) i.fit.layers = parse_numbers("--layers", t.layers, 4096);
   if (!t.tiles.empty()) i.fit.tiles = parse_numbers("--tiles", t.tiles, 1472);
@@ -225,6 +227,9 @@ void define(CLI::App& app, Invocation& i, Texts& t) {
   for (CLI::App* sub : {compile, e2e}) one_case_options(*sub, i, t);
   fit_options(*fit, i, t);
   for (CLI::App* sub : {run, e2e, compare}) run_options(*sub, i, t);
+  for (CLI::App* sub : {run, compare})
+    sub->add_option("--weights", t.weights, "where the weights are now that the package was built from")
+        ->type_name("FILE");
   for (CLI::App* sub : {compile, run, e2e, compare, inspect, problem, check, report}) target_option(*sub, i);
   for (CLI::App* sub : {compile, run, e2e, compare, fit, inspect, problem, check, report})
     common_options(*sub, i, t);

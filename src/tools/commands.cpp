@@ -17,6 +17,7 @@
 #include "tools/problem.h"
 #include "tools/program.h"
 #include "tools/report_files.h"
+#include "tools/weights.h"
 
 namespace tw::tools {
 namespace {
@@ -40,7 +41,13 @@ PackageFile write_package(const Invocation& i, Compiled& compiled) {
 }
 
 // The recipe that a package carries; what is built again must be what is in it.
-Recipe recipe_of(const package::Package& package) { return recipe_from_json(package.side.recipe_json); }
+Recipe recipe_of(const Invocation& i, const Host& host, const package::Package& package, bool needs_weights) {
+  Recipe recipe = recipe_from_json(package.side.recipe_json);
+  if (recipe.weights.path.empty()) return recipe;
+  if (!i.recipe.weights.path.empty()) recipe.weights.path = i.recipe.weights.path;
+  if (needs_weights) require_same_weights(host, recipe);
+  return recipe;
+}
 
 // The model, or its error with what was asked for about it: the problem of the tile that it names, a report.
 Compiled compile_or_tell(const Invocation& i, const Host& host) {
@@ -101,7 +108,7 @@ int e2e_command(const Invocation& i, const Host& host) {
 
 int run_command(const Invocation& i, const Host& host) {
   const package::Package package = package::read(i.package);
-  const Recipe recipe = recipe_of(package);
+  const Recipe recipe = recipe_of(i, host, package, i.run.checks.fp32 || i.run.checks.exact);
   const RunReport report = run_package(host, recipe, package, i.run);
   print_table(i, run_table(host, report));
   print_json(i, result_json("", run_json(host, report)));
@@ -110,7 +117,7 @@ int run_command(const Invocation& i, const Host& host) {
 
 int compare_command(const Invocation& i, const Host& host) {
   const package::Package package = package::read(i.package);
-  const CompareReport report = compare_package(host, recipe_of(package), i.run);
+  const CompareReport report = compare_package(host, recipe_of(i, host, package, true), i.run);
   print_table(i, compare_table(report));
   print_json(i, compare_json(report));
   return report.pass ? 0 : 5;

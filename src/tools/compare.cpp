@@ -15,6 +15,7 @@
 #include "ref/ref.h"
 #include "target/topology.h"
 #include "tools/inputs.h"
+#include "tools/weights.h"
 
 namespace tw::tools {
 namespace {
@@ -115,11 +116,11 @@ CompareReport compare_package(const Host& host, const Recipe& recipe, const RunO
   compile::Options compile_opts = compile_options(recipe, host.threads);
   compile_opts.checkpoints = true;
   const compile::Result built = compile::optimise(host.device, model.graph, compile_opts, *host.progress);
-  model::RandomTensors random(model.graph, recipe.seed);
+  model::Tensors tensors(tensor_source(recipe, model));
   const Inputs inputs(model, options.images, recipe.seed);
   const std::vector<float> patches = inputs.values(0);
   auto data = [&](const std::string& name) -> const std::vector<float>& {
-    return name == inputs.name() ? patches : random(name);
+    return name == inputs.name() ? patches : tensors(name);
   };
 
   host.progress->stage("exact");
@@ -164,7 +165,7 @@ CompareReport compare_package(const Host& host, const Recipe& recipe, const RunO
     report.operations.push_back(op);
   });
   const auto weights = compile::pack_weights(
-      built, [&](const std::string& name) -> const std::vector<float>& { return random(name); },
+      built, [&](const std::string& name) -> const std::vector<float>& { return tensors(name); },
       host.threads);
   report.fault = machine.initialize(weights, 1).fault;
   if (!report.fault) report.fault = machine.run({encode_f16(patches)}, host.progress).fault;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "import/image.h"
+#include "model/tensors.h"
 #include "numeric/formats.h"
 
 namespace tw::tools {

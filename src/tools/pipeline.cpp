@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <memory>
 
 #include "base/error.h"
 #include "compile/optimise.h"
@@ -15,6 +16,7 @@
 #include "tools/advise.h"
 #include "tools/inputs.h"
 #include "tools/json.h"
+#include "tools/weights.h"
 
 namespace tw::tools {
 namespace {
@@ -33,7 +35,9 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 class References {
  public:
   References(const Host& host, const Recipe& recipe, const model::Model& model, const Checks& checks)
-      : host_(host), model_(model), checks_(checks), random_(model.graph, recipe.seed) {
+      : host_(host), model_(model), checks_(checks) {
+    if (checks.fp32 || checks.exact)
+      tensors_ = std::make_unique<model::Tensors>(tensor_source(recipe, model));
     if (!checks.exact) return;
     exact_seconds = seconds_of([&] {
       plan_ =
@@ -49,7 +53,7 @@ class References {
     auto [it, fresh] = cache_.try_emplace(key);
     if (!fresh) return it->second;
     auto host = [&](const std::string& name) -> const std::vector<float>& {
-      return name == input ? values : random_(name);
+      return name == input ? values : (*tensors_)(name);
     };
     if (checks_.fp32) {
       host_.progress->stage("reference");
@@ -71,7 +75,7 @@ class References {
   const Host& host_;
   const model::Model& model_;
   const Checks& checks_;
-  model::RandomTensors random_;
+  std::unique_ptr<model::Tensors> tensors_;  // none without checks
   plan::Plan plan_;
   std::map<std::vector<std::size_t>, Expected> cache_;
 };
@@ -124,12 +128,13 @@ Compiled compile_model(const Host& host, const Recipe& recipe, const compile::On
   out.model = model::build(recipe.model);
   out.recipe = recipe;
   out.recipe.model = out.model.config;
+  out.recipe.weights.files = check_weights(host, out.recipe, out.model);
   out.result = built(host, out.recipe, out.model, on_unplaced);
   out.recipe.choices = compile::candidates_of(out.result.plan.choices);
   host.progress->stage("weights");
-  model::RandomTensors random(out.model.graph, recipe.seed);
+  model::Tensors tensors(tensor_source(recipe, out.model), model::Tensors::Keep::Latest);
   out.package.weights = compile::pack_weights(
-      out.result, [&](const std::string& name) -> const std::vector<float>& { return random(name); },
+      out.result, [&](const std::string& name) -> const std::vector<float>& { return tensors(name); },
       host.threads);
   out.package.image = std::move(out.result.image);
   out.package.side = out.result.side;

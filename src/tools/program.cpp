@@ -1,9 +1,12 @@
 #include "tools/program.h"
 
 #include <fmt/core.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
 
 #include <csignal>
 #include <cstring>
+#include <memory>
 #include <new>
 
 #include "base/error.h"
@@ -29,6 +32,10 @@ int run_program(const char* name, int argc, const char* const* argv, const std::
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a write error, not a death
   std::signal(SIGPIPE, SIG_IGN);
   install_interrupt_handler();
+  // Standard output belongs to tables and JSON.
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>(name, std::make_shared<spdlog::sinks::stderr_sink_mt>()));
+  spdlog::set_pattern("%n: %l: %v");
   const std::string json_file = json_target(argc, argv);
   auto report = [&](const std::string& json, const std::string& text) {
     fmt::print(stderr, "{}: {}\n", name, text);

@@ -37,6 +37,28 @@ const char* precision_name(tensor::Precision precision) {
   return "";
 }
 
+namespace {
+
+json weights_json(const WeightsChoice& weights) {
+  if (weights.path.empty()) return nullptr;
+  json files = json::array();
+  for (const WeightsFile& f : weights.files)
+    files.push_back({{"name", f.name}, {"bytes", f.bytes}, {"sha256", f.sha256}});
+  return {{"path", weights.path}, {"files", files}};
+}
+
+WeightsChoice weights_from(const json& j) {
+  WeightsChoice weights;
+  if (j.is_null()) return weights;
+  weights.path = j.at("path").get<std::string>();
+  for (const json& f : j.at("files"))
+    weights.files.push_back({f.at("name").get<std::string>(), f.at("bytes").get<std::uint64_t>(),
+                             f.at("sha256").get<std::string>()});
+  return weights;
+}
+
+}  // namespace
+
 std::string to_json(const Recipe& r) {
   const json j = {{"model", r.model.name},
                   {"layers", r.model.layers},
@@ -44,6 +66,7 @@ std::string to_json(const Recipe& r) {
                   {"small", r.model.small},
                   {"image_size", r.model.image_size},
                   {"fuse_qkv", r.model.fuse_qkv},
+                  {"weights", weights_json(r.weights)},
                   {"seed", r.seed},
                   {"precision", precision_name(r.precision)},
                   {"fp8_scale", r.fp8_scale},
@@ -57,7 +80,7 @@ std::string to_json(const Recipe& r) {
                   {"fragment_limit", r.fragment_limit},
                   {"optimization_steps", r.optimization_steps},
                   {"choices", r.choices}};
-  return j.dump();
+  return j.dump(-1, ' ', false, json::error_handler_t::replace);  // file names may be no UTF-8
 }
 
 Recipe recipe_from_json(const std::string& text) {
@@ -70,6 +93,7 @@ Recipe recipe_from_json(const std::string& text) {
     r.model.small = j.at("small").get<bool>();
     r.model.image_size = j.at("image_size").get<std::uint32_t>();
     r.model.fuse_qkv = j.at("fuse_qkv").get<bool>();
+    r.weights = weights_from(j.at("weights"));
     r.seed = j.at("seed").get<std::uint64_t>();
     r.precision = j.at("precision") == "fp8" ? tensor::Precision::F8 : tensor::Precision::F16;
     r.fp8_scale = j.at("fp8_scale").get<int>();

@@ -13,8 +13,21 @@
 
 namespace tw::tools {
 
+// A file that weights were read from; the name is relative to the folder of Weights::path.
+struct WeightsFile {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::string sha256;
+  bool operator==(const WeightsFile&) const = default;
+};
+struct WeightsChoice {
+  std::string path;                // as given: file, index or folder; empty: drawn from the seed
+  std::vector<WeightsFile> files;  // filled in by compile_model
+};
+
 struct Recipe {
   model::Config model;  // name, layers, batch, small, image_size, fuse_qkv
+  WeightsChoice weights;
   std::uint64_t seed = 1;
   tensor::Precision precision = tensor::Precision::F8;
   int fp8_scale = -4;

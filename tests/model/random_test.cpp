@@ -4,7 +4,7 @@
 
 #include "base/digest.h"
 #include "base/error.h"
-#include "model/model.h"
+#include "model/tensors.h"
 
 namespace tw::model {
 namespace {
@@ -83,12 +83,30 @@ TEST(Random, TensorsOfAGraphAreMadeOnceByName) {
   const ValueId x = builder.host("left", {40, 100});
   const ValueId w = builder.parameter("right", {100, 400});
   const graph::Graph g = builder.finish({builder.gemm("product", x, w)});
-  RandomTensors random(g, 1);
+  Tensors random(random_source(g, 1));
   const auto& right = random("right");
   EXPECT_EQ(&right, &random("right"));
   EXPECT_NEAR(deviation(right), 0.1, 0.005);  // 1/sqrt of the second-to-last extent
   EXPECT_NEAR(deviation(random("left")), 0.25, 0.02);
   EXPECT_THROW(random("product"), Error);
+}
+
+TEST(Tensors, KeepsOnlyTheLatestOfEachThreadWhenAskedTo) {
+  int made = 0;
+  Tensors tensors(
+      [&made](const std::string& name) {
+        ++made;
+        return std::vector<float>(name.size(), static_cast<float>(made));
+      },
+      Tensors::Keep::Latest);
+  const std::vector<float>* first = &tensors("a");
+  EXPECT_EQ(*first, std::vector<float>({1}));
+  EXPECT_EQ(&tensors("bb"), first);  // the same place: the first one is gone
+  EXPECT_EQ(tensors("a"), std::vector<float>({3}));
+  const std::vector<float>* other = nullptr;
+  std::thread([&] { other = &tensors("ccc"); }).join();
+  EXPECT_NE(other, first);
+  EXPECT_EQ(*first, std::vector<float>({3}));
 }
 
 }  // namespace

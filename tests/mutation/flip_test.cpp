@@ -13,6 +13,7 @@
 #include "base/parallel.h"
 #include "compile/compile.h"
 #include "model/model.h"
+#include "model/tensors.h"
 #include "numeric/formats.h"
 #include "package/package.h"
 #include "sim/machine.h"
@@ -203,7 +204,7 @@ class Campaign {
     options.plan.tiles = kTiles;
     Progress quiet;
     compile::Result result = compile::compile(device_, model.graph, options, quiet);
-    model::RandomTensors random(model.graph, 1);
+    model::Tensors random(model::random_source(model.graph, 1));
     package_.weights = compile::pack_weights(
         result, [&](const std::string& n) -> const std::vector<float>& { return random(n); }, 0);
     package_.image = std::move(result.image);

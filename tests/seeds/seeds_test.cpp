@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "model/model.h"
+#include "model/tensors.h"
 #include "plan/build.h"
 #include "plan/exact.h"
 #include "ref/ref.h"
@@ -29,7 +30,7 @@ double worst_cosine(const std::string& name, tensor::Precision precision) {
   const std::size_t width = model.graph.at(model.graph.outputs.front()).shape.back();
   double worst = 1;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    model::RandomTensors random(model.graph, seed);
+    model::Tensors random(model::random_source(model.graph, seed));
     const auto host = [&](const std::string& n) -> const std::vector<float>& { return random(n); };
     const std::vector<float> expected = ref::run(model.graph, host).front();
     const std::vector<float> actual = plan::run_exact(plan, host).front();

@@ -1,0 +1,14 @@
+// The refusal of a file with everything that is wrong with it (users.md 6).
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace tw::import {
+
+// Error{File}: the file and its problems, at most 50 of them and how many more there are.
+[[noreturn]] void refuse(const std::filesystem::path& file, const std::vector<std::string>& problems);
+// A name out of a file as one printable line of at most 200 bytes.
+std::string printable(const std::string& name);
+
+}  // namespace tw::import

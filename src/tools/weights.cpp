@@ -1,0 +1,81 @@
+#include "tools/weights.h"
+
+#include <fmt/core.h>
+#include <spdlog/spdlog.h>
+
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+#include "import/weights.h"
+#include "tools/files.h"
+
+namespace tw::tools {
+namespace fs = std::filesystem;
+namespace {
+
+import::Weights open(const Recipe& recipe, const model::Model& model) {
+  std::vector<import::Parameter> parameters;
+  for (const graph::Value& value : model.graph.values)
+    if (value.kind == graph::ValueKind::Parameter) parameters.push_back({value.name, value.shape});
+  return import::open_weights(recipe.weights.path, parameters);
+}
+
+// What file names are relative to.
+fs::path folder_of(const fs::path& path) {
+  std::error_code code;
+  return fs::is_directory(path, code) ? path : path.parent_path();
+}
+// A file of a recipe, where its weights are said to be; a single file may have another name there.
+fs::path file_of(const fs::path& path, const WeightsFile& f) {
+  std::error_code code;
+  const bool single = fs::is_regular_file(path, code) && path.extension() != ".json";
+  return single ? path : folder_of(path) / f.name;
+}
+
+}  // namespace
+
+std::vector<WeightsFile> check_weights(const Host& host, const Recipe& recipe, const model::Model& model) {
+  const std::string& path = recipe.weights.path;
+  if (path.empty()) return {};
+  host.progress->stage("check weights");
+  const import::Weights weights = open(recipe, model);
+  const import::Scan scan = import::scan_weights(weights, host.threads);
+  if (scan.overflowing > 0)
+    spdlog::warn("{}: {} values are beyond the range of F16 (65504), the first in \"{}\"", path,
+                 scan.overflowing, scan.first_overflowing);
+  if (scan.vanishing > 0) spdlog::info("{}: {} values become zero in F16", path, scan.vanishing);
+  std::vector<WeightsFile> files;
+  for (const import::Safetensors& f : weights.checkpoint.files)
+    files.push_back(
+        {f.file.lexically_relative(folder_of(path)).string(), fs::file_size(f.file), sha256_of(f.file)});
+  return files;
+}
+
+void require_same_weights(const Host& host, const Recipe& recipe) {
+  const std::string& path = recipe.weights.path;
+  host.progress->stage("check weights");
+  for (const WeightsFile& f : recipe.weights.files) {
+    const fs::path file = file_of(path, f);
+    std::error_code code;
+    const bool there = fs::is_regular_file(file, code);
+    if (there && fs::file_size(file, code) == f.bytes && sha256_of(file) == f.sha256) continue;
+    throw Error(
+        ErrorKind::File,
+        fmt::format("{}: the weights that the package was built from ({} B, sha256 {}) {}; --weights names "
+                    "another place, and `run --reference none` needs none",
+                    file.string(), f.bytes, f.sha256, there ? "have changed" : "are gone"));
+  }
+}
+
+model::TensorSource tensor_source(const Recipe& recipe, const model::Model& model) {
+  model::TensorSource drawn = model::random_source(model.graph, recipe.seed);
+  if (recipe.weights.path.empty()) return drawn;
+  const auto weights = std::make_shared<const import::Weights>(open(recipe, model));
+  return [weights, drawn = std::move(drawn)](const std::string& name) {
+    return weights->sources.contains(name) ? import::values_of(*weights, name) : drawn(name);
+  };
+}
+
+}  // namespace tw::tools
