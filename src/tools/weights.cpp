@@ -1,6 +1,6 @@
 #include "tools/weights.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <filesystem>
@@ -27,11 +27,16 @@ fs::path folder_of(const fs::path& path) {
   std::error_code code;
   return fs::is_directory(path, code) ? path : path.parent_path();
 }
-// A file of a recipe, where its weights are said to be; a single file may have another name there.
-fs::path file_of(const fs::path& path, const WeightsFile& f) {
+// A checkpoint of one file may have another name where it is now.
+bool is_one_file(const fs::path& path) {
   std::error_code code;
-  const bool single = fs::is_regular_file(path, code) && path.extension() != ".json";
-  return single ? path : folder_of(path) / f.name;
+  return !fs::is_directory(path, code) && path.extension() != ".json";
+}
+std::vector<std::string> names_of(const fs::path& path, const import::Checkpoint& checkpoint) {
+  std::vector<std::string> names;
+  for (const import::Safetensors& f : checkpoint.files)
+    names.push_back(f.file.lexically_relative(folder_of(path)).string());
+  return names;
 }
 
 }  // namespace
@@ -46,18 +51,23 @@ std::vector<WeightsFile> check_weights(const Host& host, const Recipe& recipe, c
     spdlog::warn("{}: {} values are beyond the range of F16 (65504), the first in \"{}\"", path,
                  scan.overflowing, scan.first_overflowing);
   if (scan.vanishing > 0) spdlog::info("{}: {} values become zero in F16", path, scan.vanishing);
+  const std::vector<std::string> names = names_of(path, weights.checkpoint);
   std::vector<WeightsFile> files;
-  for (const import::Safetensors& f : weights.checkpoint.files)
-    files.push_back(
-        {f.file.lexically_relative(folder_of(path)).string(), fs::file_size(f.file), sha256_of(f.file)});
+  for (std::size_t f = 0; f < names.size(); ++f) {
+    const fs::path& file = weights.checkpoint.files[f].file;
+    files.push_back({names[f], fs::file_size(file), sha256_of(file)});
+  }
   return files;
 }
 
 void require_same_weights(const Host& host, const Recipe& recipe) {
   const std::string& path = recipe.weights.path;
   host.progress->stage("check weights");
+  const bool one = is_one_file(path);
+  std::vector<std::string> names;
   for (const WeightsFile& f : recipe.weights.files) {
-    const fs::path file = file_of(path, f);
+    names.push_back(f.name);
+    const fs::path file = one ? fs::path(path) : folder_of(path) / f.name;
     std::error_code code;
     const bool there = fs::is_regular_file(file, code);
     if (there && fs::file_size(file, code) == f.bytes && sha256_of(file) == f.sha256) continue;
@@ -67,6 +77,9 @@ void require_same_weights(const Host& host, const Recipe& recipe) {
                     "another place, and `run --reference none` needs none",
                     file.string(), f.bytes, f.sha256, there ? "have changed" : "are gone"));
   }
+  if (one ? names.size() != 1 : names != names_of(path, import::open_checkpoint(path)))
+    throw Error(ErrorKind::File, fmt::format("{}: other files than the package was built from ({})", path,
+                                             fmt::join(names, ", ")));
 }
 
 model::TensorSource tensor_source(const Recipe& recipe, const model::Model& model) {

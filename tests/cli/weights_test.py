@@ -90,6 +90,7 @@ class PackagesAndTheirWeights(TempDir):
             self.assertIn("are gone", done.stderr)
             self.assertIn(str(weights), done.stderr)
         self.assertTrue(result(*run, "--weights", moved)["run"]["exact_match"])
+        self.assertIn("/none.safetensors: the weights", tilewright(*run, "--weights", "/none.safetensors", check=4).stderr)
         tilewright("compare", package, "--weights", moved, check=0)
         tilewright("run", package, "--reference", "none", check=0)
 
@@ -98,6 +99,22 @@ class PackagesAndTheirWeights(TempDir):
         weights.write_bytes(content)
         for command in (run, ["compare", package]):
             self.assertIn("have changed", tilewright(*command, check=4).stderr)
+
+
+    def test_shards_that_moved(self):
+        first, second = self.folder / "first", self.folder / "second"
+        first.mkdir()
+        checkpoints.write_sharded(first, siglip())
+        package = self.folder / "p.ipuexe"
+        tilewright("compile", SIGLIP, *SMALL, "--weights", first, "-o", package, check=0)
+        first.rename(second)
+        run = ["run", package, "--reference", "exact"]
+        self.assertIn("are gone", tilewright(*run, check=4).stderr)
+        for now in (second, second / "model.safetensors.index.json"):
+            self.assertTrue(result(*run, "--weights", now)["run"]["exact_match"])
+        # The folder names one file now, whatever else is in it.
+        checkpoints.write(second / "model.safetensors", siglip())
+        self.assertIn("other files", tilewright(*run, "--weights", second, check=4).stderr)
 
 
 class Refusals(TempDir):
