@@ -59,9 +59,10 @@ struct CapacityDetail {
   std::string step_path, memory_class;
   std::vector<MemoryRange> ranges;  // capacity: the memory that the live tensors may use
   std::uint64_t needed_bytes = 0, available_bytes = 0, missing_bytes = 0, largest_hole_bytes = 0;
-  std::uint32_t holes = 0;   // fragmentation: pieces that the available bytes are in
-  std::string cause;         // one sentence, from what is alive and not from the request that failed
-  std::vector<Share> parts;  // largest shares of the needed amount, or what reserves memory
+  std::uint64_t estimated_bytes = 0;  // of the plan on its fullest tile, by the planner; 0: no plan
+  std::uint32_t holes = 0;            // fragmentation: pieces that the available bytes are in
+  std::string cause;                  // one sentence, from what is alive and not from the request that failed
+  std::vector<Share> parts;           // largest shares of the needed amount, or what reserves memory
   std::uint32_t failing_tiles = 0;
   std::vector<std::uint32_t> first_tiles;  // up to five of them, ascending
   std::vector<LiveTensor> live;

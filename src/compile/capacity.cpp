@@ -66,14 +66,14 @@ std::vector<Suggestion> suggestions(const plan::Plan& plan, const tile::TilePlac
 }
 
 // Sums of the live requests that stay to the end and of those that do not.
-struct Weight {
+struct Held {
   std::uint64_t resident = 0, transient = 0;
 };
-Weight weigh(const place::Problem& problem, const std::vector<std::uint32_t>& live) {
-  Weight w;
+Held held(const place::Problem& problem, const std::vector<std::uint32_t>& live) {
+  Held h;
   for (const std::uint32_t r : live)
-    (problem.requests[r].last == place::kForever ? w.resident : w.transient) += problem.requests[r].bytes;
-  return w;
+    (problem.requests[r].last == place::kForever ? h.resident : h.transient) += problem.requests[r].bytes;
+  return h;
 }
 
 // The two largest tensors that come and go, and what they are to each other.
@@ -83,16 +83,16 @@ std::string together(const plan::Plan& plan, const tile::Program& program, const
   for (const std::uint32_t r : why.live) {
     if (problem.problem.requests[r].last != place::kForever && largest.size() < 2) largest.push_back(r);
   }
-  const Weight w = weigh(problem.problem, why.live);
+  const Held h = held(problem.problem, why.live);
   const auto tensor = [&](std::uint32_t r) -> const plan::Tensor& {
     return plan.at(program.buffers[problem.buffers[r].value].tensor);
   };
   const auto bytes = [&](std::uint32_t r) -> std::uint64_t { return problem.problem.requests[r].bytes; };
   if (largest.empty())
-    return fmt::format("what is resident, {} B, is more than the tile has", grouped(w.resident));
+    return fmt::format("what is resident, {} B, is more than the tile has", grouped(h.resident));
   if (largest.size() == 1)
     return fmt::format("'{}' needs {} B beside {} B that are resident", tensor(largest[0]).name,
-                       grouped(bytes(largest[0])), grouped(w.resident));
+                       grouped(bytes(largest[0])), grouped(h.resident));
   const auto born = [&](std::uint32_t r) { return problem.problem.requests[r].first; };
   if (tensor(largest[0]).type.shape == tensor(largest[1]).type.shape)  // the original before its copy
     std::ranges::stable_sort(largest, {}, born);
@@ -105,7 +105,7 @@ std::string together(const plan::Plan& plan, const tile::Program& program, const
                      : precision(a) == precision(b)
                          ? std::string("its copy ")
                          : fmt::format("its {} copy ", tensor::name_of(precision(b))),
-                     b.name, grouped(bytes(largest[1])), grouped(w.resident));
+                     b.name, grouped(bytes(largest[1])), grouped(h.resident));
 }
 
 std::string cause(const plan::Plan& plan, const tile::Program& program, const tile::TilePlacement& problem,
@@ -190,8 +190,9 @@ Error capacity_error(const plan::Plan& plan, const tile::Program& program,
   d.missing_bytes = why.missing;
   d.largest_hole_bytes = why.largest_hole;
   d.holes = why.holes;
+  d.estimated_bytes = plan.estimated_tensor_bytes;
   d.cause = cause(plan, program, problem, why);
-  const Weight live = weigh(problem.problem, why.live);
+  const Held live = held(problem.problem, why.live);
   d.parts = {{"resident", live.resident},
              {"of this step", live.transient},
              {"reserved for code", reserves.code},

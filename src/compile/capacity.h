@@ -4,7 +4,6 @@
 #include <string>
 
 #include "base/capacity.h"
-#include "compile/unplaced.h"
 #include "exchange/exchange.h"
 #include "place/place.h"
 #include "plan/plan.h"
@@ -17,6 +16,10 @@ namespace tw::compile {
 // Operation of a step number of the report (0: upload, otherwise step index + 1).
 std::string step_path(const tile::Program& program, std::uint32_t step);
 
+struct TileFailure {
+  std::uint32_t tile = 0;  // logical
+  place::NoFit why;
+};
 struct Reserves {  // bytes that no tensor may use, on every tile
   std::uint32_t code = 0, rows = 0;
 };

@@ -361,8 +361,7 @@ std::vector<package::Binding> weight_bindings(const tile::Program& program,
       describe(built.plan, built.program, placed,
                {{.address = device.code_base, .bytes = code, .name = "program"},
                 {.address = emit::row_base(device, code), .bytes = refusal.rows, .name = "rows"}});
-  options.on_unplaced({built.plan, built.program, placed.problems, refusal.failures, refusal.error,
-                       TileId(refusal.error.capacity->tile), std::move(side),
+  options.on_unplaced({built.plan, built.program, placed.problems, refusal.error, std::move(side),
                        weight_bindings(built.program, placed.addresses)});
   throw refusal.error;
 }
@@ -448,13 +447,14 @@ Result compile(const Device& device, const graph::Graph& graph, const Options& o
     scheduled = schedule_all(device, out.program, placed.addresses, options, progress);
     tables = emit::row_tables(device, out.program, scheduled.rows);
     report.seconds_exchange += watch.lap();
+    const std::uint32_t needed = tables.max_bytes + device.fetch_guard;
+    if (const Refusal* refusal = reserved.refusal(needed)) refuse(device, out, options, code, *refusal);
     if (tables.max_bytes > options.table_budget)
       throw table_error(out.program, scheduled.rows, tables.bytes, options.table_budget);
-    const std::uint32_t needed = tables.max_bytes + device.fetch_guard;
     if (needed <= reserved.bytes()) break;
     if (needed > executable)
       throw table_error(out.program, scheduled.rows, tables.bytes, executable - device.fetch_guard);
-    if (const Refusal* refusal = reserved.climb(needed)) refuse(device, out, options, code, *refusal);
+    reserved.climb();
   }
 
   progress.stage("emit");

@@ -32,52 +32,49 @@ struct Advice {
   bool fits = false;
 };
 
-class Adviser {
- public:
-  Adviser(const Host& host, const Recipe& recipe) : host_(host), recipe_(recipe) {}
+// The recipe with one change; nothing when the planner itself refuses it.
+template <class Change>
+std::optional<Advice> planned(const Host& host, Recipe recipe, std::string name, Change change) {
+  recipe.choices.clear();
+  change(recipe);
+  const auto bytes = estimate(host, recipe);
+  if (!bytes) return std::nullopt;
+  return Advice{std::move(name), *bytes, *bytes <= plan::usual_budget(host.device)};
+}
 
-  std::vector<Advice> all() {
-    if (recipe_.policy == plan::Policy::Default)
-      try_one("--policy capacity", [](Recipe& r) { r.policy = plan::Policy::Capacity; });
-    if (recipe_.attention != plan::Attention::Streaming)
-      try_one("--attention streaming", [](Recipe& r) { r.attention = plan::Attention::Streaming; });
-    if (recipe_.precision == tensor::Precision::F16)
-      try_one("--precision fp8", [](Recipe& r) { r.precision = tensor::Precision::F8; });
-    largest_batch();
-    return std::move(found_);
+// The largest smaller batch that is estimated to fit; else batch 1, where it can be planned.
+std::optional<Advice> smaller_batch(const Host& host, const Recipe& recipe) {
+  std::optional<Advice> best;
+  std::uint32_t low = 0, high = recipe.model.batch;  // high does not fit; low does, or is 0
+  while (high - low > 1) {
+    const std::uint32_t batch = low + (high - low) / 2;
+    const auto found =
+        planned(host, recipe, fmt::format("--batch {}", batch), [&](Recipe& r) { r.model.batch = batch; });
+    const bool fits = found && found->fits;
+    if (fits || batch == 1) best = found;
+    (fits ? low : high) = batch;
   }
+  return best;
+}
 
- private:
-  template <class Change>
-  bool try_one(const std::string& name, Change change) {
-    Recipe other = recipe_;
-    other.choices.clear();
-    change(other);
-    const auto bytes = estimate(host_, other);
-    if (!bytes) return false;
-    found_.push_back({name, *bytes, *bytes <= plan::usual_budget(host_.device)});
-    return found_.back().fits;
+std::vector<Advice> changes(const Host& host, const Recipe& recipe) {
+  std::vector<std::optional<Advice>> tried;
+  if (recipe.policy == plan::Policy::Default)
+    tried.push_back(
+        planned(host, recipe, "--policy capacity", [](Recipe& r) { r.policy = plan::Policy::Capacity; }));
+  if (recipe.attention != plan::Attention::Streaming)
+    tried.push_back(planned(host, recipe, "--attention streaming",
+                            [](Recipe& r) { r.attention = plan::Attention::Streaming; }));
+  if (recipe.precision == tensor::Precision::F16)
+    tried.push_back(
+        planned(host, recipe, "--precision fp8", [](Recipe& r) { r.precision = tensor::Precision::F8; }));
+  tried.push_back(smaller_batch(host, recipe));
+  std::vector<Advice> found;
+  for (std::optional<Advice>& advice : tried) {
+    if (advice) found.push_back(*std::move(advice));
   }
-  // Halving, then back up: the largest smaller batch that is estimated to fit; without one, batch 1.
-  void largest_batch() {
-    std::uint32_t low = 0, high = recipe_.model.batch;  // low fits (0: trivially), high does not
-    std::optional<Advice> best;
-    while (high - low > 1) {
-      const std::uint32_t batch = low + (high - low) / 2;
-      const bool fits = try_one(fmt::format("--batch {}", batch), [&](Recipe& r) { r.model.batch = batch; });
-      if (!found_.empty() && found_.back().change == fmt::format("--batch {}", batch)) {
-        if (fits || batch == 1) best = found_.back();
-        found_.pop_back();
-      }
-      (fits ? low : high) = batch;
-    }
-    if (best) found_.push_back(*best);
-  }
-
-  const Host& host_;
-  const Recipe& recipe_;
-  std::vector<Advice> found_;
-};
+  return found;
+}
 
 }  // namespace
 
@@ -85,8 +82,10 @@ Error advised(const Host& host, const Recipe& recipe, const Error& error) {
   const bool bytes = error.kind == ErrorKind::Capacity || error.kind == ErrorKind::Contiguity ||
                      error.kind == ErrorKind::Fragmentation;
   if (!error.capacity || !bytes) return error;
-  const std::uint64_t now = estimate(host, recipe).value_or(error.capacity->needed_bytes);
-  std::vector<Advice> found = Adviser(host, recipe).all();
+  // Like is compared with like; the planner itself knows only what it refused.
+  const std::uint64_t now =
+      error.capacity->estimated_bytes > 0 ? error.capacity->estimated_bytes : error.capacity->needed_bytes;
+  std::vector<Advice> found = changes(host, recipe);
   std::erase_if(found, [&](const Advice& a) { return a.bytes >= now; });
   std::ranges::stable_sort(
       found, [](const Advice& a, const Advice& b) { return a.fits != b.fits ? a.fits : a.bytes < b.bytes; });

@@ -7,13 +7,11 @@
 #include <array>
 #include <charconv>
 #include <chrono>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "tools/files.h"
 #include "tools/json.h"
 
 namespace tw::tools {
@@ -39,10 +37,7 @@ struct Target {
 Target target_of(const std::string& file) {
   Target t{load_device(file), {}, {}};
   t.name = t.device.name + " (" + file + ")";
-  std::ifstream in(file);
-  std::ostringstream text;
-  text << in.rdbuf();
-  t.text = text.str();
+  t.text = read_text(file);
   return t;
 }
 
@@ -79,7 +74,7 @@ FitAttempt attempt(const Host& host, const Recipe& recipe, const model::Model& m
   } catch (const Error& e) {
     if (exit_code(e.kind) != 3) throw;  // not about fitting
     a.refused = e.kind;
-    a.result = nlohmann::ordered_json::parse(error_json(e)).at("error").dump();
+    a.result = error_object_json(e);
   }
   a.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return a;

@@ -34,11 +34,6 @@ std::optional<std::string> text_of(const fs::path& file) {
   return text.str();
 }
 
-std::string digest_of_this_program() {
-  const auto bytes = text_of("/proc/self/exe");
-  return bytes ? fmt::format("{:016x}", xxh3_64(*bytes)) : std::string();
-}
-
 void remove_old(const fs::path& folder) {
   std::error_code ignored;
   const auto oldest = fs::file_time_type::clock::now() - kKept;
@@ -59,8 +54,7 @@ std::optional<ErrorKind> kind_of(const std::string& name) {
 
 FitCache::FitCache(const std::string& folder, bool enabled) {
   if (!enabled) return;
-  program_ = digest_of_this_program();
-  if (program_.empty()) return;
+  program_ = sha256_of("/proc/self/exe");
   folder_ = folder.empty() ? user_folder() : fs::path(folder);
   if (!folder_.empty()) remove_old(folder_);
 }
@@ -108,12 +102,13 @@ void FitCache::keep(const std::string& device, const Recipe& recipe, const FitAt
                   {"digest", xxh3_64(result.dump())},
                   {"result", result}};
   const std::lock_guard lock(writing_);
+  if (!writable_) return;
   try {
     make_parents(file(full));
     write_text(j.dump() + "\n", file(full).string());
   } catch (const Error& e) {
     spdlog::warn("fit results are not kept: {}", e.what());
-    folder_.clear();
+    writable_ = false;
   }
 }
 

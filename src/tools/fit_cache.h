@@ -38,6 +38,7 @@ class FitCache {
   std::filesystem::path folder_;  // empty: no cache
   std::string program_;           // digest of this program
   std::mutex writing_;
+  bool writable_ = true;  // under writing_
 };
 
 }  // namespace tw::tools

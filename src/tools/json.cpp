@@ -175,8 +175,7 @@ std::string result_json(const std::string& compile, const std::string& run) {
   return j.dump(2) + "\n";
 }
 
-std::string error_json(const Error& error) {
-  json j = envelope();
+std::string error_object_json(const Error& error) {
   json e = {{"kind", kind_name(error.kind)}, {"message", error.what()}};
   if (error.capacity) {
     const CapacityDetail& d = *error.capacity;
@@ -190,6 +189,7 @@ std::string error_json(const Error& error) {
               {"missing_bytes", d.missing_bytes},
               {"largest_hole_bytes", d.largest_hole_bytes},
               {"holes", d.holes},
+              {"estimated_tensor_bytes", d.estimated_bytes},
               {"cause", d.cause},
               {"failing_tiles", d.failing_tiles},
               {"first_failing_tiles", d.first_tiles}});
@@ -212,8 +212,13 @@ std::string error_json(const Error& error) {
     for (const Suggestion& s : d.suggestions)
       e["suggestions"].push_back({{"change", s.change}, {"saves_bytes", s.saves_bytes}});
   }
-  j["error"] = e;
-  return j.dump(2, ' ', false, json::error_handler_t::replace) + "\n";  // file names may be no UTF-8
+  return e.dump(-1, ' ', false, json::error_handler_t::replace);  // file names may be no UTF-8
+}
+
+std::string error_json(const Error& error) {
+  json j = envelope();
+  j["error"] = json::parse(error_object_json(error));
+  return j.dump(2) + "\n";
 }
 
 std::string internal_error_json(const std::string& what) {

@@ -25,6 +25,7 @@ std::string compile_json(const Host& host, const Recipe& recipe, const model::Mo
 std::string run_json(const Host& host, const RunReport& report, const compile::Report* compiled = nullptr);
 // Wraps objects as {"schema_version", "tool", "compile": ..., "run": ...}; empty texts are left out.
 std::string result_json(const std::string& compile, const std::string& run);
+std::string error_object_json(const Error& error);  // cli.md's `error` alone
 std::string error_json(const Error& error);
 std::string internal_error_json(const std::string& what);
 

@@ -112,7 +112,7 @@ compile::Result built(const Host& host, const Recipe& recipe, const model::Model
   if (on_unplaced)
     options.on_unplaced = [&](const compile::Unplaced& u) {
       told = advised(host, recipe, u.error);
-      on_unplaced({u.plan, u.program, u.problems, u.failures, *told, u.tile, u.side, u.weights});
+      on_unplaced({u.plan, u.program, u.problems, *told, u.side, u.weights});
     };
   try {
     return compile::optimise(host.device, model.graph, options, *host.progress);

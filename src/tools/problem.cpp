@@ -112,7 +112,8 @@ inspect::Problem problem_of(const Host& host, const std::string& file, const Pro
 }
 
 inspect::PlacementProblem unplaced_problem(const compile::Unplaced& u) {
-  return named(u.plan, u.program, u.tile, u.problems[u.tile.value]);
+  const TileId tile(u.error.capacity->tile);
+  return named(u.plan, u.program, tile, u.problems[tile.value]);
 }
 
 std::string write_unplaced(const Host& host, const inspect::PlacementProblem& problem,

@@ -112,8 +112,8 @@ ReportFiles write_unplaced_page(const Host& host, const Recipe& recipe, const co
   package.side.summary_json = refused_summary_json(host.device, recipe);
   package.image.bindings = unplaced.weights;
   package.image.tiles.resize(host.device.tiles);
-  const std::string json = nlohmann::ordered_json::parse(error_json(unplaced.error)).at("error").dump();
-  const report::Report report = report::build_unplaced(host.device, package, json);
+  const report::Report report =
+      report::build_unplaced(host.device, package, error_object_json(unplaced.error));
   prepare(files);
   write_page(files, report, "");
   return files;

@@ -31,8 +31,18 @@ TEST(Reservation, ClimbsWhenTheRowsAreLargerThanEstimated) {
   std::vector<std::uint32_t> asked;
   Reservation r(kElement, 2 * kElement, 6 * kElement);
   EXPECT_EQ(r.largest_that_leaves_room(tile_with(6 * kElement, asked)), 2 * kElement);
-  EXPECT_EQ(r.climb(2 * kElement + 4), nullptr);
+  EXPECT_EQ(r.refusal(2 * kElement + 4), nullptr);
+  r.climb();
   EXPECT_EQ(r.largest_that_leaves_room(tile_with(6 * kElement, asked)), 3 * kElement);
+  EXPECT_EQ(asked, (std::vector<std::uint32_t>{2, 3}));
+}
+
+TEST(Reservation, DoesNotGoBackToWhatWasTooSmallForTheRows) {
+  std::vector<std::uint32_t> asked;
+  Reservation r(kElement, 2 * kElement, 6 * kElement);
+  r.largest_that_leaves_room(tile_with(2 * kElement, asked));
+  r.climb();
+  EXPECT_EQ(r.largest_that_leaves_room(tile_with(2 * kElement, asked)).error(), "no room beside 3");
   EXPECT_EQ(asked, (std::vector<std::uint32_t>{2, 3}));
 }
 
@@ -47,9 +57,10 @@ TEST(Reservation, RefusesWithTheRoomThatTheRowsWouldNeed) {
   std::vector<std::uint32_t> asked;
   Reservation r(kElement, 5 * kElement, 6 * kElement);
   r.largest_that_leaves_room(tile_with(2 * kElement, asked));
-  EXPECT_EQ(*r.climb(2 * kElement + 4), "no room beside 3");
-  EXPECT_EQ(*r.climb(4 * kElement), "no room beside 4");
-  EXPECT_EQ(*r.climb(5 * kElement + 4), "no room beside 5");  // the largest that was tried
+  EXPECT_EQ(r.refusal(2 * kElement), nullptr);  // these rows fit
+  EXPECT_EQ(*r.refusal(2 * kElement + 4), "no room beside 3");
+  EXPECT_EQ(*r.refusal(4 * kElement), "no room beside 4");
+  EXPECT_EQ(*r.refusal(5 * kElement + 4), "no room beside 5");  // the largest that was tried
 }
 
 TEST(Reservation, RefusesWithTheEstimateWhenNothingHelps) {
@@ -61,7 +72,7 @@ TEST(Reservation, RefusesWithTheEstimateWhenNothingHelps) {
 
 TEST(Reservation, ChecksItsCeiling) {
   Reservation r(kElement, 6 * kElement, 6 * kElement);
-  EXPECT_THROW(r.climb(7 * kElement), InternalError);
+  EXPECT_THROW(r.climb(), InternalError);
 }
 
 }  // namespace
