@@ -7,7 +7,7 @@ import subprocess
 import time
 import unittest
 
-from harness import BIN, PHOTOS, SMALL, TempDir, assert_budgets_are_exact, ipu_e2e, result, tilewright
+from harness import BIN, PHOTOS, SLOWER, SMALL, TempDir, assert_budgets_are_exact, ipu_e2e, result, tilewright
 
 MODEL = "siglip-so400m"
 
@@ -75,7 +75,7 @@ class DoesNotFit(TempDir):
 
     def test_every_field_of_the_message(self):
         """Bounds come before solvers: a batch far too large is refused at once, with numbers that add up."""
-        error = result("e2e", MODEL, "--layers", 1, "--batch", 64, "--progress", "never", check=3, timeout=300)["error"]
+        error = result("e2e", MODEL, "--layers", 1, "--batch", 64, "--progress", "never", check=3, timeout=20 * SLOWER)["error"]
         self.assertEqual(error["kind"], "capacity")
         self.assertEqual(error["missing_bytes"], error["needed_bytes"] - error["available_bytes"])
         self.assertGreater(error["missing_bytes"], 0)

@@ -140,6 +140,16 @@ class Fit(TempDir):
                 self.assertFalse(attempt["cached"])
                 self.assertEqual(attempt["compile"], first["compile"])
 
+    def test_a_cache_that_cannot_be_written_is_left_alone(self):
+        blocked, work = self.folder / "file", self.folder / "work"
+        blocked.write_text("")
+        work.mkdir()
+        done = tilewright("fit", MODEL, *SMALL, "--batch", "1..4", "--cache", blocked / "cache", "--json", "-", cwd=work, check=0)
+        self.assertEqual({r["verdict"] for r in json.loads(done.stdout)["fit"]["rows"]}, {"fits"})
+        self.assertEqual(done.stderr.count("not kept"), 1)
+        self.assertEqual(os.listdir(work), [])
+        self.assertEqual(blocked.read_text(), "")
+
     def test_bad_lists(self):
         for option, bad in (("--layers", "0"), ("--layers", "x"), ("--tiles", "1473"), ("--tiles", "5..2"), ("--precision", "int8"),
                             ("--target", "/does/not/exist")):

@@ -11,6 +11,8 @@ import unittest
 BIN = pathlib.Path(os.environ.get("TW_BIN", "build/release/bin")).resolve()
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 PHOTOS = SOURCE / "photos"
+# What a limit of seconds is multiplied by in builds with sanitizers.
+SLOWER = int(os.environ.get("TW_SLOWER", "1"))
 # Finished cases of `fit` stay within one test program.
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
 atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
