@@ -59,8 +59,7 @@ void tile_faults(const TileWork& w, std::vector<std::string>& faults) {
           fmt::format("tile {}: a receive control at cycle {}, the second of the send at {} (S2)",
                       w.tile.value, at->cycle, interval(s.start, s.words)));
   }
-  Row row;
-  if (faults.size() == before && !build_row(w, row))
+  if (faults.size() == before && !alignable(w))
     faults.push_back(
         fmt::format("tile {}: two receive controls on one cycle cannot be aligned (C2)", w.tile.value));
 }
