@@ -88,6 +88,9 @@ Rows encode(const Device& device, const Schedule& schedule);
 // problem asked for, in every iteration; lists timing, hazard (1.4) and delivery faults. Empty = good.
 std::vector<std::string> check(const Device& device, const Problem& problem, const Rows& rows);
 
+// The most words that one tile sends or receives in an iteration: no schedule has a shorter horizon.
+std::uint64_t bound_words(const Problem& problem);
+
 // Row bytes of a tile before scheduling: 8 + 8 per send (+4 above 64 words) + 8 per receive (+4 when the
 // address does not continue), rounded to 8 (compiler.md 6.1). Indexed by physical tile; 0 = inactive.
 std::vector<std::uint32_t> estimate_row_bytes(const Problem& problem, std::uint32_t tiles);

@@ -219,18 +219,18 @@ Pieces make_pieces(const Device& device, const Problem& problem, const Options& 
   return out;
 }
 
-std::uint32_t bound_words(const Problem& problem) {
+std::uint64_t bound_words(const Problem& problem) {
   std::uint32_t tiles = 0;
   for (const Transfer& t : problem.transfers) tiles = std::max(tiles, t.source.value + 1);
   for (const Receiver& r : problem.receivers) tiles = std::max(tiles, r.tile.value + 1);
-  std::vector<std::uint32_t> sent(tiles, 0), received(tiles, 0);
+  std::vector<std::uint64_t> sent(tiles, 0), received(tiles, 0);
   for (const Transfer& t : problem.transfers) {
     sent[t.source.value] += t.words;
     for (std::uint32_t k = 0; k < t.receiver_count; ++k) {
       received[problem.receivers[t.first_receiver + k].tile.value] += t.words;
     }
   }
-  std::uint32_t bound = 0;
+  std::uint64_t bound = 0;
   for (std::uint32_t i = 0; i < tiles; ++i) bound = std::max({bound, sent[i], received[i]});
   return bound;
 }

@@ -42,9 +42,6 @@ Pieces coalesce(const Problem& problem);
 // Dependences between the pieces of `pieces.list` (indexes of pieces, not units); by byte ranges per tile.
 std::vector<Dependence> find_dependences(const Pieces& pieces);
 
-// Number of receivers' words or source's words of the busiest tile.
-std::uint32_t bound_words(const Problem& problem);
-
 // Byte ranges [a, a + bytes + i * stride), i < iterations, and [b, b + other) share a byte.
 bool overlaps(std::uint64_t a, std::uint64_t bytes, std::uint64_t stride, std::uint32_t iterations,
               std::uint64_t b, std::uint64_t other);

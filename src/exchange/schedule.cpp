@@ -126,7 +126,7 @@ std::span<const OrderPolicy> alternatives(const Problem& problem, bool contended
 Schedule schedule(const Device& device, const Problem& problem, const Options& options) {
   const std::vector<std::string> faults = verify(device, problem);
   TW_CHECK(faults.empty(), fmt::format("exchange problem: {}", faults.front()));
-  const std::uint32_t bound = bound_words(problem);
+  const std::uint64_t bound = bound_words(problem);
   Shared shared{device, problem, options, {}, {}, false};
   cut(shared);
   std::optional<Schedule> best;
@@ -136,7 +136,7 @@ Schedule schedule(const Device& device, const Problem& problem, const Options& o
     if (best->horizon <= bound + bound / 16 + kFixedCycles) break;
     try_order(shared, policy, best);
   }
-  best->bound_words = bound;
+  best->bound_words = static_cast<std::uint32_t>(bound);
   return std::move(*best);
 }
 

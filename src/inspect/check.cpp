@@ -1,22 +1,10 @@
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "inspect/problem.h"
 
 namespace tw::inspect {
 namespace {
-
-// Elements of one request are a run of numbers.
-bool share_element(const Device& d, const place::Problem& p, const std::vector<std::uint32_t>& address,
-                   std::uint32_t a, std::uint32_t b) {
-  const auto first = [&](std::uint32_t i) { return element_of(d, address[i]); };
-  const auto last = [&](std::uint32_t i) {
-    return element_of(d, address[i] + std::max(p.requests[i].bytes, 1U) - 1);
-  };
-  return first(a) <= last(b) && first(b) <= last(a);
-}
 
 Verdict check_placement(const Device& d, const PlacementProblem& p) {
   Verdict v;
@@ -25,21 +13,9 @@ Verdict check_placement(const Device& d, const PlacementProblem& p) {
   place::Placement placement;
   placement.address = *p.addresses;
   v.broken = place::check(d, p.problem, placement);
-  for (const place::Preference& w : p.problem.apart) {
-    v.total_weight += w.weight;
-    if (v.broken.empty() && share_element(d, p.problem, *p.addresses, w.a, w.b)) v.shared_weight += w.weight;
-  }
+  for (const place::Preference& w : p.problem.apart) v.total_weight += w.weight;
+  if (v.broken.empty()) v.shared_weight = place::shared_weight(d, p.problem, placement.address);
   return v;
-}
-
-std::uint64_t bound_words(const Device& d, const exchange::Problem& p) {
-  std::vector<std::uint64_t> sent(d.tiles, 0), received(d.tiles, 0);
-  for (const exchange::Transfer& t : p.transfers) {
-    sent[t.source.value] += t.words;
-    for (std::uint32_t k = 0; k < t.receiver_count; ++k)
-      received[p.receivers[t.first_receiver + k].tile.value] += t.words;
-  }
-  return std::max(*std::ranges::max_element(sent), *std::ranges::max_element(received));
 }
 
 Verdict check_exchange(const Device& d, const ExchangeProblem& p) {
@@ -47,7 +23,7 @@ Verdict check_exchange(const Device& d, const ExchangeProblem& p) {
   v.kind = "exchange";
   v.subject = fmt::format("phase {}, {} transfers", p.phase, p.problem.transfers.size());
   v.messages = p.schedule->messages.size();
-  v.bound_words = bound_words(d, p.problem);
+  v.bound_words = exchange::bound_words(p.problem);
   v.broken = exchange::verify(d, *p.schedule);
   if (!v.broken.empty()) return v;  // no rows to judge
   const exchange::Rows rows = exchange::encode(d, *p.schedule);

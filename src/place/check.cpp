@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "place/place.h"
@@ -13,8 +14,8 @@ struct Span {
   std::uint64_t begin, end;
 };
 
-Span span_of(const Problem& problem, const Placement& placement, std::size_t i) {
-  return {placement.address[i], std::uint64_t{placement.address[i]} + problem.requests[i].bytes};
+Span span_of(const Problem& problem, const std::vector<std::uint32_t>& addresses, std::size_t i) {
+  return {addresses[i], std::uint64_t{addresses[i]} + problem.requests[i].bytes};
 }
 
 bool covered(const Span& span, const std::vector<Range>& ranges) {
@@ -33,7 +34,7 @@ bool covered(const Span& span, const std::vector<Range>& ranges) {
 void check_request(const Device& device, const Problem& problem, const Placement& placement, std::size_t i,
                    std::vector<std::string>& broken) {
   const Request& r = problem.requests[i];
-  const Span s = span_of(problem, placement, i);
+  const Span s = span_of(problem, placement.address, i);
   if (s.begin % r.alignment != 0)
     broken.push_back(fmt::format("request {}: address 0x{:x} is no multiple of {}", i, s.begin, r.alignment));
   if (r.bytes == 0) return;
@@ -58,10 +59,10 @@ void check_overlaps(const Problem& problem, const Placement& placement, std::vec
   std::ranges::sort(by_address, {}, [&](std::size_t i) { return placement.address[i]; });
   for (std::size_t i = 0; i < by_address.size(); ++i) {
     const std::size_t a = by_address[i];
-    const Span sa = span_of(problem, placement, a);
+    const Span sa = span_of(problem, placement.address, a);
     for (std::size_t j = i + 1; j < by_address.size(); ++j) {
       const std::size_t b = by_address[j];
-      const Span sb = span_of(problem, placement, b);
+      const Span sb = span_of(problem, placement.address, b);
       if (sb.begin >= sa.end) break;
       const Request &ra = problem.requests[a], &rb = problem.requests[b];
       if (ra.bytes == 0 || rb.bytes == 0 || ra.last < rb.first || rb.last < ra.first) continue;
@@ -80,6 +81,14 @@ std::set<std::uint32_t> elements_of(const Device& device, const Span& s) {
   return elements;
 }
 
+// The lowest element that both touch.
+std::optional<std::uint32_t> shared_element(const Device& device, const Span& a, const Span& b) {
+  const std::set<std::uint32_t> of_b = elements_of(device, b);
+  for (const std::uint32_t e : elements_of(device, a))
+    if (of_b.contains(e)) return e;
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<std::string> check(const Device& device, const Problem& problem, const Placement& placement) {
@@ -93,14 +102,21 @@ std::vector<std::string> check(const Device& device, const Problem& problem, con
     check_request(device, problem, placement, i, broken);
   check_overlaps(problem, placement, broken);
   for (const auto& [a, b] : problem.separate) {
-    const std::set<std::uint32_t> of_b = elements_of(device, span_of(problem, placement, b));
-    for (std::uint32_t e : elements_of(device, span_of(problem, placement, a)))
-      if (of_b.contains(e)) {
-        broken.push_back(fmt::format("requests {} and {} share memory element {}", a, b, e));
-        break;
-      }
+    const Span of_a = span_of(problem, placement.address, a), of_b = span_of(problem, placement.address, b);
+    if (const auto e = shared_element(device, of_a, of_b))
+      broken.push_back(fmt::format("requests {} and {} share memory element {}", a, b, *e));
   }
   return broken;
+}
+
+std::uint64_t shared_weight(const Device& device, const Problem& problem,
+                            const std::vector<std::uint32_t>& addresses) {
+  std::uint64_t sum = 0;
+  for (const Preference& p : problem.apart) {
+    if (shared_element(device, span_of(problem, addresses, p.a), span_of(problem, addresses, p.b)))
+      sum += p.weight;
+  }
+  return sum;
 }
 
 }  // namespace tw::place

@@ -82,6 +82,11 @@ std::vector<std::uint32_t> place_partly(const Device& device, const Problem& pro
 // Independent legality check; every broken rule as text, empty = good.
 std::vector<std::string> check(const Device& device, const Problem& problem, const Placement& placement);
 
+// Weight of the preferences that a legal placement, one address per request, does not keep; found like the
+// check without the solver.
+std::uint64_t shared_weight(const Device& device, const Problem& problem,
+                            const std::vector<std::uint32_t>& addresses);
+
 std::string print(const Problem& problem, const Placement& placement);  // address map, for goldens
 
 }  // namespace tw::place

@@ -35,6 +35,17 @@ TEST(Patterns, RingOf256WordsTakes358Cycles) {  // decision 27
   EXPECT_EQ(r.schedule.bound_words, 256u);
 }
 
+TEST(Bound, IsThatOfTheBusiestTileAndDoesNotWrap) {
+  Problem p;
+  EXPECT_EQ(bound_words(p), 0u);
+  add(p, tile(0), 0x60000, 3, {{tile(1), 0x70000}, {tile(2), 0x70000}});
+  EXPECT_EQ(bound_words(p), 3u);
+  add(p, tile(3), 0x60000, 4, {{tile(2), 0x80000}});
+  EXPECT_EQ(bound_words(p), 7u);  // received by tile 2
+  add(p, tile(0), 0x60000, 0xFFFFFFFF, {{tile(4), 0x70000}});
+  EXPECT_EQ(bound_words(p), 0x100000002u);  // sent by tile 0
+}
+
 TEST(Patterns, AllToOneReachesTheClosedForm) {  // decision 38
   for (std::uint32_t target : {0u, 500u, 1471u}) {
     Problem p;

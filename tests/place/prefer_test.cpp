@@ -93,7 +93,10 @@ TEST(Prefer, NeverDecidesWhetherThereIsAPlacement) {
     const Placement& found = std::get<Placement>(preferred);
     ASSERT_THAT(check(device, p, found), ElementsAre()) << i;
     EXPECT_EQ(found.shared_weight, weight_by_hand(device, p, found.address)) << i;
-    const std::uint64_t before = weight_by_hand(device, p, std::get<Placement>(plain).address);
+    EXPECT_EQ(shared_weight(device, p, found.address), found.shared_weight) << i;
+    const std::vector<std::uint32_t>& careless = std::get<Placement>(plain).address;
+    const std::uint64_t before = weight_by_hand(device, p, careless);
+    EXPECT_EQ(shared_weight(device, p, careless), before) << i;
     EXPECT_LE(found.shared_weight, before) << i;
     (found.shared_weight < before ? better : worse) += 1;
     ++placed;
