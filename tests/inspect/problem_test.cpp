@@ -137,8 +137,7 @@ TEST(ExchangeProblem, OursAreLegalAndReadBack) {
   for (const ExchangeProblem& p : phases()) {
     const Verdict v = check(kDevice, p, "p");
     EXPECT_THAT(v.broken, IsEmpty()) << "phase " << p.phase;
-    EXPECT_EQ(v.horizon, exchange::encode(kDevice, *p.schedule).horizon);
-    EXPECT_EQ(v.bound_words, p.schedule->bound_words);
+    EXPECT_EQ(v.horizon, p.schedule->horizon);
     const auto back = std::get<ExchangeProblem>(again(p));
     EXPECT_EQ(to_json(kDevice, back), to_json(kDevice, p));
     EXPECT_EQ(back.problem.transfers, p.problem.transfers);
