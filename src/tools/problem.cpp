@@ -58,22 +58,20 @@ inspect::Problem placement_of(const Host& host, const compile::Result& built, st
   return out;
 }
 
-void require_rows_of(const package::Package& package, std::uint32_t phase, const exchange::Rows& rows,
-                     const std::string& file) {
+// The image is that of the recipe, so other rows than the schedule's are a mistake in reading them.
+void require_rows_of(const package::Package& package, std::uint32_t phase, const exchange::Rows& rows) {
   for (const exchange::Row& row : rows.rows) {
     const inspect::Tile tile = inspect::read_tile(package, row.tile.value);
     std::vector<std::uint32_t> words;
     for (const inspect::RowWord& w : inspect::row_words(tile, inspect::phase_of(tile, phase)))
       words.push_back(w.value);
-    if (words != row.words)
-      throw Error(ErrorKind::File,
-                  fmt::format("{}: the row of phase {} on tile {} is not that of the schedule", file, phase,
-                              row.tile.value));
+    TW_CHECK(words == row.words, fmt::format("the row of phase {} on tile {} is not that of the schedule",
+                                             phase, row.tile.value));
   }
 }
 
 inspect::Problem exchange_of(const Host& host, const compile::Result& built, const package::Package& package,
-                             const Recipe& recipe, std::uint32_t phase, const std::string& file) {
+                             const Recipe& recipe, std::uint32_t phase) {
   if (phase >= built.program.phases.size())
     throw Error(ErrorKind::Usage,
                 fmt::format("--phase {}: the program has {} phases", phase, built.program.phases.size()));
@@ -90,7 +88,7 @@ inspect::Problem exchange_of(const Host& host, const compile::Result& built, con
     out.tensors.push_back(built.plan.at(built.program.buffers[t.source.value].tensor).name);
   out.solver = kSolver;
   out.schedule = exchange::schedule(host.device, out.problem, {recipe.stream_words});
-  require_rows_of(package, phase, exchange::encode(host.device, *out.schedule), file);
+  require_rows_of(package, phase, exchange::encode(host.device, *out.schedule));
   return out;
 }
 
@@ -108,7 +106,7 @@ inspect::Problem problem_of(const Host& host, const std::string& file, const Pro
   const Recipe recipe = recipe_from_json(package.side.recipe_json);
   const compile::Result built = built_again(host, package, recipe, file);
   return choice.tile ? placement_of(host, built, *choice.tile)
-                     : exchange_of(host, built, package, recipe, *choice.phase, file);
+                     : exchange_of(host, built, package, recipe, *choice.phase);
 }
 
 inspect::PlacementProblem unplaced_problem(const compile::Unplaced& u) {

@@ -14,9 +14,8 @@ namespace tw::tools {
 struct ProblemChoice {
   std::optional<std::uint32_t> tile, phase;
 };
-// The package's recipe is built again; its image must be that of the package, and so must the rows of a
-// phase. Error{File} otherwise, Error{Usage} for a tile or phase that is not there, or when not exactly one
-// is chosen.
+// The package's recipe is built again. Error{File} when that gives another image, Error{Usage} for a tile or
+// phase that is not there, or when not exactly one is chosen.
 inspect::Problem problem_of(const Host& host, const std::string& package_file, const ProblemChoice& choice);
 
 // The problem of the tile that a build which finds no placement names.
