@@ -26,13 +26,14 @@ def travel(sender, receiver):
 WEB = pathlib.Path(os.environ.get("TW_WEB", "build/release/web"))
 
 
-def read_in_browser(test, report, pictures, other):
+def read_in_browser(test, script, report, pictures, *others, count):
+    """What tests/web/SCRIPT says of a report; it leaves `count` pictures."""
     shutil.rmtree(pictures, ignore_errors=True)
     pictures.mkdir(parents=True)
-    done = subprocess.run(["node", SOURCE / "tests/web/report.mjs", WEB, report, pictures, other], capture_output=True, text=True,
-                          timeout=1200)
+    done = subprocess.run(["node", SOURCE / "tests/web" / script, WEB, report, pictures, *others], capture_output=True,
+                          text=True, timeout=1200)
     test.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-    test.assertEqual(len(list(pictures.iterdir())), 32)
+    test.assertEqual(len(list(pictures.iterdir())), count)
     return done.stdout
 
 
@@ -47,7 +48,7 @@ class FullDepth(TempDir):
         tilewright("report", self.folder / "default.ipuexe", "-o", self.folder / "other", check=0)
         tilewright("report", self.folder / "capacity.ipuexe", "--compare", self.folder / "other" / "report.json", "-o", report, check=0)
         self.assertLessEqual((report / "report.html").stat().st_size, 25 << 20)
-        print(read_in_browser(self, report, WEB / "screenshots-pe", self.folder / "other" / "report.json"))
+        print(read_in_browser(self, "report.mjs", report, WEB / "screenshots-pe", self.folder / "other" / "report.json", count=32))
 
 
 class Reports(TempDir):
@@ -152,7 +153,7 @@ class Reports(TempDir):
         self.make("--policy", "capacity")
         other = self.report.rename(self.folder / "other") / "report.json"
         self.make("--layers", 2, compare=other)
-        read_in_browser(self, self.report, WEB / "screenshots", other)
+        read_in_browser(self, "report.mjs", self.report, WEB / "screenshots", other, count=32)
 
     def refuse(self):
         """A layer at full width on 64 tiles, refused by placement, with its report."""
@@ -188,13 +189,7 @@ class Reports(TempDir):
 
     def test_the_page_of_a_model_that_does_not_fit(self):
         self.refuse()
-        pictures = WEB / "screenshots-refused"
-        shutil.rmtree(pictures, ignore_errors=True)
-        pictures.mkdir(parents=True)
-        done = subprocess.run(["node", SOURCE / "tests/web/refused.mjs", WEB, self.report, pictures], capture_output=True, text=True,
-                              timeout=600)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(len(list(pictures.iterdir())), 16)
+        read_in_browser(self, "refused.mjs", self.report, WEB / "screenshots-refused", count=16)
 
     def test_the_trace_takes_the_cycles_of_a_run(self):
         for model, layers in (("siglip-so400m", 3), ("pe-core-l14-capacity", 2)):

@@ -2,12 +2,11 @@
 // node report.mjs FOLDER_WITH_NODE_MODULES REPORT_FOLDER SCREENSHOT_FOLDER REPORT_JSON_IT_IS_COMPARED_WITH
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
+import { picture, start } from "./browser.mjs";
 
 const [modules, folder, pictures, otherFile] = process.argv.slice(2).map((p) => path.resolve(p));
-const { chromium } = createRequire(path.join(modules, "package.json"))("playwright-core");
 const json = JSON.parse(readFileSync(path.join(folder, "report.json"), "utf8"));
 const report = json.report;
 const other = JSON.parse(readFileSync(otherFile, "utf8"));
@@ -20,13 +19,7 @@ function live(tile, point) {  // indexes into the tile's list
   return [list, list.tensor.map((_, i) => i).filter((i) => list.first[i] <= point && point <= list.last[i])];
 }
 
-const browser = await chromium.launch({ executablePath: process.env.TW_CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
-const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, offline: true });
-const page = await context.newPage();
-const problems = [];
-page.on("pageerror", (e) => problems.push(String(e)));
-page.on("console", (m) => m.type() === "error" && problems.push(m.text()));
-page.on("request", (r) => r.url().startsWith("file:") || r.url().startsWith("data:") || problems.push(`asks for ${r.url()}`));
+const { browser, page, problems } = await start(modules);
 
 const value = async (selector) => Number(await page.locator(selector).first().getAttribute("value"));
 const values = (selector) => page.locator(selector).evaluateAll((all) => all.map((x) => Number(x.getAttribute("value"))));
@@ -316,19 +309,8 @@ async function keyboard() {
 }
 
 async function screenshots() {
-  for (const [width, height] of [[1280, 800], [1920, 1080]]) {
-    await page.setViewportSize({ width, height });
-    for (const scheme of ["light", "dark"]) {
-      await page.emulateMedia({ colorScheme: scheme });
-      for (const view of ["summary", "floor", "liveness", "memory", "phases", "exchange", "operations", "compare"]) {
-        await page.goto(`${url}#view=${view}`);
-        await page.reload();
-        const wide = await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
-        assert.equal(wide, false, `${view} is wider than ${width}`);
-        await page.screenshot({ path: path.join(pictures, `${view}-${width}-${scheme}.png`), fullPage: true });
-      }
-    }
-  }
+  const views = ["summary", "floor", "liveness", "memory", "phases", "exchange", "operations", "compare"];
+  await picture(page, pictures, views.map((view) => ({ name: view, url: `${url}#view=${view}` })));
 }
 
 await load();

@@ -1,23 +1,20 @@
 // Opens a trace with speedscope, offline in chromium, and saves what its importer made of it.
 // node trace.mjs FOLDER_WITH_NODE_MODULES TRACE_FILE RESULT_FILE
 import assert from "node:assert/strict";
-import { createRequire } from "node:module";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
+import { start } from "./browser.mjs";
 
 const [modules, trace, result] = process.argv.slice(2).map((p) => path.resolve(p));
-const require = createRequire(path.join(modules, "package.json"));
-const { chromium } = require("playwright-core");
 const viewer = path.join(modules, "node_modules/speedscope/dist/release/index.html");
 
-const browser = await chromium.launch({ executablePath: process.env.TW_CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--allow-file-access-from-files"] });
-const context = await browser.newContext({ offline: true, acceptDownloads: true });
-const page = await context.newPage();
-const problems = [];
-page.on("pageerror", (e) => problems.push(String(e)));
-const imported = new Promise((done) => page.on("console", (m) => {
+const { browser, page, problems } = await start(modules, {
+  args: ["--allow-file-access-from-files"],
+  context: { acceptDownloads: true },
   // Slices that it cannot nest; that an end without arguments closes its slice is as the format says.
-  if (/Doing nothing instead|still open|error/i.test(m.text()) && !m.text().includes("GL Driver")) problems.push(m.text());
+  isProblem: (m) => /Doing nothing instead|still open|error/i.test(m.text()) && !m.text().includes("GL Driver"),
+});
+const imported = new Promise((done) => page.on("console", (m) => {
   if (m.type() === "timeEnd" && m.text().startsWith("import")) done();
 }));
 await page.goto(pathToFileURL(viewer).href);
