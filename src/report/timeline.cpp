@@ -15,7 +15,7 @@
 namespace tw::report {
 namespace {
 
-constexpr std::size_t kMaxMeetings = 1U << 18;
+constexpr std::size_t kMaxSteps = 1U << 18;  // of a call that has Repeats
 
 // Of equally late tiles the lowest.
 void later(Meeting& a, const Meeting& b) {
@@ -24,27 +24,23 @@ void later(Meeting& a, const Meeting& b) {
 
 }  // namespace
 
-std::vector<Meeting> expected_meetings(const std::vector<package::Step>& steps, const std::string& file) {
-  std::vector<Meeting> out;
-  std::uint32_t phase = 0, iterations = 1;
-  std::size_t body = 0;  // first meeting of the open Repeat
-  for (const package::Step& s : steps) {
-    if (s.kind == package::StepKind::RepeatBegin) {
-      iterations = std::max(s.count, 1U);
+std::vector<std::uint32_t> steps_of_call(const std::vector<package::Step>& steps, const std::string& file) {
+  std::vector<std::uint32_t> out;
+  std::uint32_t iterations = 1;
+  std::size_t body = 0;  // where that of the open Repeat begins
+  for (std::uint32_t s = 0; s < steps.size(); ++s) {
+    out.push_back(s);
+    if (steps[s].kind == package::StepKind::RepeatBegin) {
+      iterations = std::max(steps[s].count, 1U);
       body = out.size();
-    } else if (s.kind == package::StepKind::Exchange) {
-      out.push_back({phase++});
-    } else if (s.kind == package::StepKind::Checkpoint) {
-      out.push_back({Meeting::kCheckpoint});
-    } else if (s.kind == package::StepKind::RepeatEnd) {
-      const std::vector<Meeting> once(out.begin() + static_cast<std::ptrdiff_t>(body), out.end());
-      if (once.size() * std::uint64_t{iterations} > kMaxMeetings)
+    } else if (steps[s].kind == package::StepKind::RepeatEnd) {
+      const std::vector<std::uint32_t> once(out.begin() + static_cast<std::ptrdiff_t>(body), out.end());
+      if (out.size() + once.size() * std::uint64_t{iterations - 1} > kMaxSteps)
         throw Error(ErrorKind::File,
                     fmt::format("{}: a Repeat of {} iterations is too long to follow", file, iterations));
       for (; iterations > 1; --iterations) out.insert(out.end(), once.begin(), once.end());
     }
   }
-  out.push_back({Meeting::kEnd});
   return out;
 }
 
@@ -74,68 +70,55 @@ Stretch next_meeting(TileWalk& walk, const Meeting& expected, std::uint32_t tile
 
 namespace {
 
-// The stretches of one tile, added up by the phase that follows.
-class Adder {
- public:
-  explicit Adder(std::size_t phases) { call_.kernel_cycles.assign(phases + 1, 0); }
-
-  void add(const Stretch& stretch, const std::vector<Work>& work) {
-    cycles_ += stretch.kernel_cycles;
-    for (const Work& w : work)
-      if (w.kind == Work::Kernel) add(kernels_[w.code], 1, w.cycles, w.macs);
+// The barriers of a call in order; `cycles` and `latest_tile` still zero.
+std::vector<Meeting> expected_meetings(const Report& report) {
+  std::vector<std::uint32_t> phase_of(report.steps.size());
+  for (std::uint32_t p = 0; p < report.phases.size(); ++p) phase_of[report.phases[p].step - 1] = p;
+  std::vector<Meeting> out;
+  for (const std::uint32_t s : steps_of_call(report.steps, report.file)) {
+    if (report.steps[s].kind == package::StepKind::Exchange) out.push_back({phase_of[s]});
+    if (report.steps[s].kind == package::StepKind::Checkpoint) out.push_back({Meeting::kCheckpoint});
   }
-  void close(std::uint32_t phase) {
-    call_.kernel_cycles[phase] += std::exchange(cycles_, 0);
-    for (const auto& [code, use] : std::exchange(kernels_, {}))
-      add(all_[{phase, code}], use.calls, use.cycles, use.macs);
-  }
-  void row(std::uint32_t phase, const TileMemory& memory, std::uint32_t address, std::uint32_t tile) {
-    if (phase == call_.rows.size()) call_.rows.push_back(read_row(memory, address, tile));
-  }
-  TileCall finish() {
-    for (auto& [key, use] : all_) {
-      std::tie(use.phase, use.code) = key;
-      use.cycles_max = use.cycles;
-      call_.kernels.push_back(use);
-    }
-    return std::move(call_);
-  }
-
- private:
-  static void add(KernelUse& use, std::uint64_t calls, std::uint64_t cycles, std::uint64_t macs) {
-    use.calls += calls;
-    use.cycles += cycles;
-    use.macs += macs;
-  }
-
-  TileCall call_;
-  std::uint64_t cycles_ = 0;  // since the phase before
-  std::map<std::uint16_t, KernelUse> kernels_;
-  std::map<std::pair<std::uint32_t, std::uint16_t>, KernelUse> all_;
-};
+  out.push_back({Meeting::kEnd});
+  return out;
+}
 
 // `latest`: its meetings become those of this tile where it is later.
 TileCall follow_tile(TileWalk walk, std::uint32_t tile, const Report& report, std::vector<Meeting>& latest) {
   const auto phases = static_cast<std::uint32_t>(report.phases.size());
-  Adder adder(phases);
+  TileCall call;
+  call.kernel_cycles.assign(phases + 1, 0);
+  std::map<std::pair<std::uint32_t, std::uint16_t>, KernelUse> uses;
   std::vector<Work> work;
   for (Meeting& m : latest) {
-    work.clear();
     const Stretch s = next_meeting(walk, m, tile, report.file, &work);
     later(m, {m.phase, s.cycles, tile});
-    adder.add(s, work);
-    if (m.phase == Meeting::kCheckpoint) continue;
-    adder.close(std::min(m.phase, phases));
-    if (m.phase < phases) adder.row(m.phase, walk.memory(), s.row, tile);
+    if (m.phase == Meeting::kCheckpoint) continue;  // its work counts for the phase that follows
+    const std::uint32_t phase = std::min(m.phase, phases);
+    for (const Work& w : work) {
+      if (w.kind != Work::Kernel) continue;
+      KernelUse& use = uses[{phase, w.code}];
+      use.calls += 1;
+      use.cycles += w.cycles;
+      use.macs += w.macs;
+      call.kernel_cycles[phase] += w.cycles;
+    }
+    work.clear();
+    if (phase < phases && phase == call.rows.size())
+      call.rows.push_back(read_row(walk.memory(), s.row, tile));
   }
-  return adder.finish();
+  for (auto& [key, use] : uses) {
+    std::tie(use.phase, use.code) = key;
+    call.kernels.push_back(use);
+  }
+  return call;
 }
 
 }  // namespace
 
 std::vector<TileCall> follow_call(const package::DeviceImage& image, std::uint32_t program, unsigned threads,
                                   Report& report) {
-  report.meetings = expected_meetings(report.steps, report.file);
+  report.meetings = expected_meetings(report);
   const std::vector<Meeting> expected = report.meetings;
   std::vector<TileCall> calls(image.tiles.size());
   std::mutex mutex;

@@ -9,15 +9,15 @@
 
 namespace tw::report {
 
-// The barriers of a call in order, from the steps of the side section; `cycles` and `latest_tile` still zero.
-// Error{File} when a Repeat is too long to follow.
-std::vector<Meeting> expected_meetings(const std::vector<package::Step>& steps, const std::string& file);
+// Indexes of the steps that a call executes, in order: a Repeat's body as often as it runs, its end each
+// time. Error{File} when a Repeat is too long to follow.
+std::vector<std::uint32_t> steps_of_call(const std::vector<package::Step>& steps, const std::string& file);
 
 // A walk at the start of the cycles of a call: behind the host batches that upload weights and inputs.
 // Error{File} when the program does not come there.
 TileWalk walk_of_call(const package::DeviceImage& image, std::uint32_t tile, std::uint32_t program,
                       const std::string& file);
-// To the next barrier, which must be `expected`; else Error{File}.
+// To the next barrier, which must be `expected`; else Error{File}. `work`: as in TileWalk::next.
 Stretch next_meeting(TileWalk& walk, const Meeting& expected, std::uint32_t tile, const std::string& file,
                      std::vector<Work>* work = nullptr);
 

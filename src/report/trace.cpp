@@ -95,42 +95,6 @@ class Events {
   std::uint64_t flows_ = 0;
 };
 
-// Where the steps of the side section stand between the meetings of a call: the counter shows the fullest of
-// those that begin together.
-class Points {
- public:
-  explicit Points(const Report& r) : r_(r) {}
-
-  // Points (0: upload, otherwise step index + 1) from the meeting before up to this one, in order of
-  // execution.
-  std::vector<std::uint32_t> next() {
-    std::vector<std::uint32_t> out;
-    if (step_ == 0 && !begun_) out.push_back(0);
-    begun_ = true;
-    while (step_ < r_.steps.size()) {
-      const package::Step& s = r_.steps[step_];
-      out.push_back(static_cast<std::uint32_t>(step_) + 1);
-      ++step_;
-      if (s.kind == package::StepKind::RepeatBegin) {
-        body_ = step_;
-        left_ = std::max(s.count, 1U) - 1;
-      } else if (s.kind == package::StepKind::RepeatEnd && left_ > 0) {
-        --left_;
-        step_ = body_;
-      } else if (s.kind == package::StepKind::Exchange || s.kind == package::StepKind::Checkpoint) {
-        break;
-      }
-    }
-    return out;
-  }
-
- private:
-  const Report& r_;
-  std::size_t step_ = 0, body_ = 0;
-  std::uint32_t left_ = 0;  // iterations of the open Repeat
-  bool begun_ = false;
-};
-
 class Track {
  public:
   Track(const Report& r, const package::Package& p, std::uint32_t tile, std::size_t id, Events& events)
@@ -192,7 +156,7 @@ class Track {
 class Trace {
  public:
   Trace(const Report& r, const package::Package& p, const std::vector<std::uint32_t>& tiles)
-      : r_(r), events_(r.device), points_(r) {
+      : r_(r), events_(r.device), order_(steps_of_call(r.steps, r.file)) {
     events_.name("process_name", 0, r.file);
     events_.name("thread_name", 0, "device");
     for (std::size_t i = 0; i < tiles.size(); ++i) tracks_.emplace_back(r, p, tiles[i], i + 1, events_);
@@ -200,12 +164,9 @@ class Trace {
 
   std::string run() {
     for (const Meeting& m : r_.meetings) {
-      std::vector<std::uint32_t> points = points_.next();
-      const bool exchanges = m.phase < r_.phases.size();
-      if (exchanges) points.pop_back();  // the phase itself
-      count(points);
+      count(next_points());
       compute(m);
-      if (!exchanges) continue;
+      if (m.phase >= r_.phases.size()) continue;
       count({r_.phases[m.phase].step});
       exchange(r_.phases[m.phase], m.phase);
     }
@@ -213,6 +174,20 @@ class Trace {
   }
 
  private:
+  // Points (0: upload, otherwise step index + 1) that begin together, up to the next meeting; a phase begins
+  // by itself.
+  std::vector<std::uint32_t> next_points() {
+    std::vector<std::uint32_t> out;
+    if (at_ == 0) out.push_back(0);
+    while (at_ < order_.size()) {
+      const std::uint32_t step = order_[at_++];
+      if (r_.steps[step].kind == package::StepKind::Exchange) break;
+      out.push_back(step + 1);
+      if (r_.steps[step].kind == package::StepKind::Checkpoint) break;
+    }
+    return out;
+  }
+  // The counter shows the fullest of `points`.
   void count(const std::vector<std::uint32_t>& points) {
     for (Track& t : tracks_) t.count(points, now_);
   }
@@ -258,7 +233,8 @@ class Trace {
 
   const Report& r_;
   Events events_;
-  Points points_;
+  std::vector<std::uint32_t> order_;
+  std::size_t at_ = 0;  // in `order_`
   std::vector<Track> tracks_;
   std::uint64_t now_ = 0;
 };

@@ -174,7 +174,6 @@ void TileWalk::run_kernel(std::uint32_t header) {
   call.spec = spec;
   if (!k->validate(call).empty()) return;
   const std::uint64_t cycles = k->cycles(call);
-  stretch_.kernel_cycles += cycles;
   spend(Work::Kernel, what & 0xFFFF, cycles);
   if (work_ != nullptr && cycles > 0) work_->back().macs = kernel::macs(k->code, call);
 }

@@ -30,7 +30,7 @@ struct Work {
 struct Stretch {  // from one barrier to the next
   Barrier barrier = Barrier::End;
   std::uint32_t row = 0;  // Exchange: its address
-  std::uint64_t cycles = 0, kernel_cycles = 0;
+  std::uint64_t cycles = 0;
 };
 
 class TileWalk {
@@ -38,8 +38,8 @@ class TileWalk {
   // `program`: address of the program.
   TileWalk(const package::DeviceImage& image, std::uint32_t tile, std::uint32_t program);
 
-  // To the next barrier. `work`: gets what was done, in order; its cycles are those of the stretch. A program
-  // that does not come to a barrier within four million words ends there.
+  // To the next barrier. `work`: what was done is added to it, in order; its cycles are those of the stretch.
+  // A program that does not come to a barrier within four million words ends there.
   Stretch next(std::vector<Work>* work = nullptr);
   // As it is at the barrier: the row with its patches.
   const TileMemory& memory() const { return memory_; }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "report/report.h"
+#include "report/timeline.h"
 #include "report/walk.h"
 #include "sample.h"
 
@@ -39,9 +40,11 @@ TEST(Walk, GivesEveryStretchItsCycles) {
   std::vector<std::uint64_t> cycles, kernels;
   std::vector<std::uint32_t> rows;
   for (int i = 0; i < 6; ++i) {
-    const Stretch s = walk.next();
+    std::vector<Work> work;
+    const Stretch s = walk.next(&work);
     cycles.push_back(s.cycles);
-    kernels.push_back(s.kernel_cycles);
+    std::uint64_t& kernel = kernels.emplace_back();
+    for (const Work& w : work) kernel += w.kind == Work::Kernel ? w.cycles : 0;
     rows.push_back(s.row);
     EXPECT_EQ(s.barrier, i < 5 ? Barrier::Exchange : Barrier::End) << i;
   }
@@ -97,6 +100,24 @@ TEST(Trace, EveryTrackIsFilledFromZeroToTheCyclesOfTheCall) {
   EXPECT_EQ(by_category["kernel"], 21U + 3 * (12 + 14) + 111);
   EXPECT_EQ(by_category["waiting"], 13U + 3 * kWord);  // for tile 1 and its second fill
   EXPECT_EQ(by_category["exchange"], 14 + 3 * 40 + 14 + 5 * c600().phase_constant);
+}
+
+std::vector<package::Step> steps_of(std::initializer_list<package::StepKind> kinds, std::uint32_t count) {
+  std::vector<package::Step> out;
+  for (const package::StepKind kind : kinds) out.push_back({"", kind, count});
+  return out;
+}
+
+TEST(Steps, ACallExecutesARepeatsBodyAgainAndItsBeginOnce) {
+  using enum package::StepKind;
+  const auto steps = steps_of({Compute, RepeatBegin, Exchange, RepeatEnd, Checkpoint}, 3);
+  EXPECT_THAT(steps_of_call(steps, "x"), ElementsAre(0, 1, 2, 3, 2, 3, 2, 3, 4));
+}
+
+TEST(Steps, ARepeatThatIsTooLongIsRefusedWhateverStandsInIt) {
+  using enum package::StepKind;
+  for (const auto inner : {Compute, Exchange})
+    EXPECT_THROW(steps_of_call(steps_of({RepeatBegin, inner, RepeatEnd}, 1U << 31), "x"), Error);
 }
 
 TEST(Trace, PhasesStandOnTheDevicesTrackInOrderARepeatsAllTimes) {
