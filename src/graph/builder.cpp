@@ -37,13 +37,6 @@ ValueId Builder::parameter(const std::string& name, Shape shape) {
   return append(graph_, ValueKind::Parameter, name, std::move(shape));
 }
 
-ValueId Builder::result(Op op, Shape shape) {
-  const ValueId id = append(graph_, ValueKind::Result, op.path, std::move(shape));
-  op.results = {id};
-  region().push_back(std::move(op));
-  return id;
-}
-
 namespace {
 Op make(OpKind kind, const std::string& path, std::vector<ValueId> inputs) {
   Op op;
@@ -62,53 +55,91 @@ Shape infer_in(const Graph& graph, const Op& op) {
 }
 }  // namespace
 
+ValueId Builder::result(Op op) {
+  const ValueId id = append(graph_, ValueKind::Result, op.path, infer_in(graph_, op));
+  op.results = {id};
+  region().push_back(std::move(op));
+  return id;
+}
+
 ValueId Builder::gemm(const std::string& path, ValueId x, ValueId w) {
-  Op op = make(OpKind::Gemm, path, {x, w});
-  Shape shape = infer_in(graph_, op);
-  return result(std::move(op), std::move(shape));
+  return result(make(OpKind::Gemm, path, {x, w}));
 }
-ValueId Builder::gelu(const std::string& path, ValueId x) {
-  Op op = make(OpKind::Gelu, path, {x});
-  Shape shape = infer_in(graph_, op);
-  return result(std::move(op), std::move(shape));
-}
+ValueId Builder::gelu(const std::string& path, ValueId x) { return result(make(OpKind::Gelu, path, {x})); }
 ValueId Builder::layer_norm(const std::string& path, ValueId x, ValueId scale, ValueId bias, float epsilon) {
   Op op = make(OpKind::LayerNorm, path, {x, scale, bias});
   op.epsilon = epsilon;
-  Shape shape = infer_in(graph_, op);
-  return result(std::move(op), std::move(shape));
+  return result(std::move(op));
 }
 ValueId Builder::add(const std::string& path, ValueId a, ValueId b) {
-  Op op = make(OpKind::Add, path, {a, b});
-  Shape shape = infer_in(graph_, op);
-  return result(std::move(op), std::move(shape));
+  return result(make(OpKind::Add, path, {a, b}));
 }
 ValueId Builder::split_heads(const std::string& path, ValueId x, std::uint32_t heads) {
   Op op = make(OpKind::SplitHeads, path, {x});
   op.heads = heads;
-  Shape shape = infer_in(graph_, op);
-  return result(std::move(op), std::move(shape));
+  return result(std::move(op));
 }
 ValueId Builder::merge_heads(const std::string& path, ValueId x, std::uint32_t heads) {
   Op op = make(OpKind::MergeHeads, path, {x});
   op.heads = heads;
-  Shape shape = infer_in(graph_, op);
-  return result(std::move(op), std::move(shape));
+  return result(std::move(op));
 }
 ValueId Builder::slice(const std::string& path, ValueId x, std::uint32_t axis, std::uint32_t start,
-                       std::uint32_t length) {
+                       std::uint32_t length, std::uint32_t step) {
   Op op = make(OpKind::Slice, path, {x});
   op.axis = axis;
   op.start = start;
   op.length = length;
-  Shape shape = infer_in(graph_, op);
-  return result(std::move(op), std::move(shape));
+  op.step = step;
+  return result(std::move(op));
+}
+ValueId Builder::rope(const std::string& path, ValueId x, ValueId cosine, ValueId sine, bool interleaved) {
+  Op op = make(OpKind::Rope, path, {x, cosine, sine});
+  op.interleaved = interleaved;
+  return result(std::move(op));
+}
+ValueId Builder::unary(const std::string& path, numeric::Unary function, ValueId x) {
+  Op op = make(OpKind::Unary, path, {x});
+  op.unary = function;
+  return result(std::move(op));
+}
+ValueId Builder::binary(const std::string& path, numeric::Binary function, ValueId a, ValueId b) {
+  Op op = make(OpKind::Binary, path, {a, b});
+  op.binary = function;
+  return result(std::move(op));
+}
+ValueId Builder::softmax(const std::string& path, ValueId x) {
+  return result(make(OpKind::Softmax, path, {x}));
+}
+ValueId Builder::reduce(const std::string& path, numeric::Reduction function, ValueId x) {
+  Op op = make(OpKind::Reduce, path, {x});
+  op.reduction = function;
+  return result(std::move(op));
+}
+ValueId Builder::reshape(const std::string& path, ValueId x, Shape shape) {
+  Op op = make(OpKind::Reshape, path, {x});
+  op.shape = std::move(shape);
+  return result(std::move(op));
+}
+ValueId Builder::transpose(const std::string& path, ValueId x, std::vector<std::uint32_t> permutation) {
+  Op op = make(OpKind::Transpose, path, {x});
+  op.permutation = std::move(permutation);
+  return result(std::move(op));
+}
+ValueId Builder::expand(const std::string& path, ValueId x, Shape shape) {
+  Op op = make(OpKind::Expand, path, {x});
+  op.shape = std::move(shape);
+  return result(std::move(op));
+}
+ValueId Builder::concat(const std::string& path, std::vector<ValueId> parts, std::uint32_t axis) {
+  Op op = make(OpKind::Concat, path, std::move(parts));
+  op.axis = axis;
+  return result(std::move(op));
 }
 ValueId Builder::attention(const std::string& path, ValueId q, ValueId k, ValueId v, float scale) {
   Op op = make(OpKind::Attention, path, {q, k, v});
   op.scale = scale;
-  Shape shape = infer_in(graph_, op);
-  return result(std::move(op), std::move(shape));
+  return result(std::move(op));
 }
 
 std::uint32_t Builder::sequence(const std::string& name, std::vector<ValueId> members) {

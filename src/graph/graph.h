@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "numeric/functions.h"
 #include "tensor/layout.h"
 
 namespace tw::graph {
@@ -20,13 +21,23 @@ struct Value {
 
 enum class OpKind : std::uint8_t {
   Gemm,
-  Gelu,
+  Gelu,  // tanh form
   LayerNorm,
   Add,
   SplitHeads,
   MergeHeads,
   Slice,
   Attention,
+  Rope,
+  // General operations: any shape, slower.
+  Unary,    // any function but the tanh GELU
+  Binary,   // any function but Add; numpy broadcasting
+  Softmax,  // along the last axis
+  Reduce,   // of the last axis, which stays with extent 1
+  Reshape,
+  Transpose,
+  Expand,
+  Concat,
   Repeat
 };
 const char* name_of(OpKind kind);
@@ -34,14 +45,25 @@ const char* name_of(OpKind kind);
 // Attributes of all kinds in one record; only those of the kind are meaningful.
 struct Op {
   OpKind kind = OpKind::Add;
-  std::string path;              // e.g. "vit.encoder.layer.attention.qkv"; unique inside its region
-  std::vector<ValueId> inputs;   // Gemm x,w; Gelu x; LayerNorm x,scale,bias; Add a,b; Attention q,k,v
-  std::vector<ValueId> results;  // one, but Repeat: one per carried
-  std::uint32_t heads = 0;       // SplitHeads/MergeHeads
-  std::uint32_t axis = 0, start = 0, length = 0;  // Slice
-  float scale = 0;                                // Attention: explicit positive scale
-  float epsilon = 1e-6F;                          // LayerNorm
-  std::uint32_t repeat = 0;                       // Repeat: index into Graph::repeats
+  std::string path;  // e.g. "vit.encoder.layer.attention.qkv"; unique inside its region
+  // Gemm x,w; LayerNorm x,scale,bias; Add, Binary a,b; Attention q,k,v; Rope x,cos,sin; Concat any number;
+  // others x.
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> results;                             // one, but Repeat: one per carried
+  std::uint32_t heads = 0;                                  // SplitHeads/MergeHeads
+  std::uint32_t axis = 0;                                   // Slice, Concat
+  std::uint32_t start = 0, length = 0, step = 1;            // Slice: elements start, start + step, ...
+  numeric::Unary unary = numeric::Unary::Relu;              // Unary
+  numeric::Binary binary = numeric::Binary::Multiply;       // Binary
+  numeric::Reduction reduction = numeric::Reduction::Mean;  // Reduce
+  Shape shape;                                              // Reshape, Expand: of the result
+  std::vector<std::uint32_t> permutation;                   // Transpose: result axis i is axis permutation[i]
+  // Rope: pairs are neighbours (2i, 2i+1), else halves (i, i + width/2); y = x cos + r sin with
+  // r = (-second, first) in the places of (first, second).
+  bool interleaved = true;
+  float scale = 0;           // Attention: explicit positive scale
+  float epsilon = 1e-6F;     // LayerNorm
+  std::uint32_t repeat = 0;  // Repeat: index into Graph::repeats
 };
 
 // Repeat: `count` iterations of body. Arguments in the order carried, invariant, iterated.
@@ -82,7 +104,17 @@ class Builder {
   ValueId split_heads(const std::string& path, ValueId x, std::uint32_t heads);
   ValueId merge_heads(const std::string& path, ValueId x, std::uint32_t heads);
   ValueId slice(const std::string& path, ValueId x, std::uint32_t axis, std::uint32_t start,
-                std::uint32_t length);
+                std::uint32_t length, std::uint32_t step = 1);
+  // x [streams, rows, width]; cosine and sine [rows, width].
+  ValueId rope(const std::string& path, ValueId x, ValueId cosine, ValueId sine, bool interleaved);
+  ValueId unary(const std::string& path, numeric::Unary function, ValueId x);
+  ValueId binary(const std::string& path, numeric::Binary function, ValueId a, ValueId b);
+  ValueId softmax(const std::string& path, ValueId x);
+  ValueId reduce(const std::string& path, numeric::Reduction function, ValueId x);
+  ValueId reshape(const std::string& path, ValueId x, Shape shape);
+  ValueId transpose(const std::string& path, ValueId x, std::vector<std::uint32_t> permutation);
+  ValueId expand(const std::string& path, ValueId x, Shape shape);
+  ValueId concat(const std::string& path, std::vector<ValueId> parts, std::uint32_t axis);
   ValueId attention(const std::string& path, ValueId q, ValueId k, ValueId v, float scale);
   std::uint32_t sequence(const std::string& name, std::vector<ValueId> members);
   // Returns the body arguments: carried, invariant, iterated.
@@ -93,7 +125,7 @@ class Builder {
   Graph finish(std::vector<ValueId> outputs);
 
  private:
-  ValueId result(Op op, Shape shape);
+  ValueId result(Op op);
   std::vector<Op>& region();
   Graph graph_;
   bool in_repeat_ = false;

@@ -62,9 +62,11 @@ Shape infer_merge(const Op& op, const Shape& x) {
 }
 
 Shape infer_slice(const Op& op, const Shape& x) {
-  if (op.axis >= x.size() || op.length == 0 || op.start > x[op.axis] || op.length > x[op.axis] - op.start)
-    reject(op, fmt::format("window {}+{} of axis {} is outside {}", op.start, op.length, op.axis,
-                           tensor::to_string(x)));
+  const bool good = op.axis < x.size() && op.length > 0 && op.step > 0 &&
+                    op.start + (op.length - 1ULL) * op.step < x[op.axis];
+  if (!good)
+    reject(op, fmt::format("window {}+{} (step {}) of axis {} is outside {}", op.start, op.length, op.step,
+                           op.axis, tensor::to_string(x)));
   Shape out = x;
   out[op.axis] = op.length;
   return out;
@@ -77,6 +79,55 @@ Shape infer_attention(const Op& op, const Shape& q, const Shape& k, const Shape&
   if (k[1] != v[1]) reject(op, fmt::format("{} keys but {} values", k[1], v[1]));
   if (!(op.scale > 0) || !std::isfinite(op.scale)) reject(op, "scale must be positive and finite");
   return {q[0], q[1], v[2]};
+}
+
+Shape infer_rope(const Op& op, std::span<const Shape> in) {
+  const Shape& x = in[0];
+  if (x.size() != 3 || x[2] % 2 != 0) reject(op, "needs [streams, rows, width] with an even width");
+  for (std::size_t i = 1; i < 3; ++i)
+    if (in[i] != Shape{x[1], x[2]})
+      reject(op, fmt::format("a table must be {}, not {}", tensor::to_string({x[1], x[2]}),
+                             tensor::to_string(in[i])));
+  return x;
+}
+
+Shape infer_reshape(const Op& op, const Shape& x) {
+  if (tensor::elements(op.shape) != tensor::elements(x) || op.shape.empty())
+    reject(op, fmt::format("{} does not become {}", tensor::to_string(x), tensor::to_string(op.shape)));
+  return op.shape;
+}
+
+Shape infer_transpose(const Op& op, const Shape& x) {
+  std::vector<bool> seen(x.size(), false);
+  Shape out;
+  for (const std::uint32_t axis : op.permutation) {
+    if (axis >= x.size() || seen[axis]) reject(op, "the permutation does not name every axis once");
+    seen[axis] = true;
+    out.push_back(x[axis]);
+  }
+  if (out.size() != x.size()) reject(op, "the permutation does not name every axis once");
+  return out;
+}
+
+Shape infer_concat(const Op& op, std::span<const Shape> in) {
+  if (in.empty() || op.axis >= in[0].size()) reject(op, "nothing to join, or no such axis");
+  Shape out = in[0];
+  for (const Shape& part : in.subspan(1)) {
+    Shape other = part;
+    if (part.size() == out.size()) other[op.axis] = out[op.axis];
+    if (other != out)
+      reject(op, fmt::format("{} and {} differ beside axis {}", tensor::to_string(in[0]),
+                             tensor::to_string(part), op.axis));
+    out[op.axis] += part[op.axis];
+  }
+  return out;
+}
+
+Shape infer_last_axis(const Op& op, const Shape& x) {
+  if (x.empty()) reject(op, "needs a last axis");
+  Shape out = x;
+  if (op.kind == OpKind::Reduce) out.back() = 1;
+  return out;
 }
 
 }  // namespace
@@ -99,6 +150,24 @@ const char* name_of(OpKind kind) {
       return "slice";
     case OpKind::Attention:
       return "attention";
+    case OpKind::Rope:
+      return "rope";
+    case OpKind::Unary:
+      return "unary";
+    case OpKind::Binary:
+      return "binary";
+    case OpKind::Softmax:
+      return "softmax";
+    case OpKind::Reduce:
+      return "reduce";
+    case OpKind::Reshape:
+      return "reshape";
+    case OpKind::Transpose:
+      return "transpose";
+    case OpKind::Expand:
+      return "expand";
+    case OpKind::Concat:
+      return "concat";
     case OpKind::Repeat:
       return "repeat";
   }
@@ -109,9 +178,11 @@ std::size_t arity(OpKind kind) {
   switch (kind) {
     case OpKind::Gemm:
     case OpKind::Add:
+    case OpKind::Binary:
       return 2;
     case OpKind::LayerNorm:
     case OpKind::Attention:
+    case OpKind::Rope:
       return 3;
     case OpKind::Repeat:
       return 0;
@@ -122,7 +193,7 @@ std::size_t arity(OpKind kind) {
 
 Shape infer(const Op& op, std::span<const Shape> inputs) {
   TW_CHECK(op.kind != OpKind::Repeat, "a Repeat has no single result shape");
-  if (inputs.size() != arity(op.kind))
+  if (op.kind != OpKind::Concat && inputs.size() != arity(op.kind))
     reject(op, fmt::format("takes {} operands, not {}", arity(op.kind), inputs.size()));
   switch (op.kind) {
     case OpKind::Gemm:
@@ -141,6 +212,28 @@ Shape infer(const Op& op, std::span<const Shape> inputs) {
       return infer_slice(op, inputs[0]);
     case OpKind::Attention:
       return infer_attention(op, inputs[0], inputs[1], inputs[2]);
+    case OpKind::Rope:
+      return infer_rope(op, inputs);
+    case OpKind::Unary:
+      if (op.unary == numeric::Unary::GeluTanh) reject(op, "the tanh GELU is an operation of its own");
+      return inputs[0];
+    case OpKind::Binary:
+      if (op.binary == numeric::Binary::Add) reject(op, "Add is an operation of its own");
+      return broadcast(op, inputs[0], inputs[1]);
+    case OpKind::Softmax:
+    case OpKind::Reduce:
+      return infer_last_axis(op, inputs[0]);
+    case OpKind::Reshape:
+      return infer_reshape(op, inputs[0]);
+    case OpKind::Transpose:
+      return infer_transpose(op, inputs[0]);
+    case OpKind::Expand:
+      if (broadcast(op, inputs[0], op.shape) != op.shape)
+        reject(op, fmt::format("{} does not expand to {}", tensor::to_string(inputs[0]),
+                               tensor::to_string(op.shape)));
+      return op.shape;
+    case OpKind::Concat:
+      return infer_concat(op, inputs);
     case OpKind::Repeat:
       break;
   }

@@ -9,7 +9,8 @@
 
 namespace tw::graph {
 
-// Number of inputs the kind takes; Repeat has none of its own here (its operands are in graph::Repeat).
+// Number of inputs the kind takes; Concat takes any number, Repeat has none of its own here (its operands are
+// in graph::Repeat).
 std::size_t arity(OpKind kind);
 
 // Result shape of a non-Repeat operation; throws Error{Shape} naming the operation.

@@ -17,11 +17,24 @@ std::string attributes(const Op& op) {
     case OpKind::MergeHeads:
       return fmt::format(" heads={}", op.heads);
     case OpKind::Slice:
-      return fmt::format(" axis={} start={} length={}", op.axis, op.start, op.length);
+      return fmt::format(" axis={} start={} length={}", op.axis, op.start, op.length) +
+             (op.step == 1 ? "" : fmt::format(" step={}", op.step));
     case OpKind::Attention:
       return fmt::format(" scale={:.9g}", op.scale);
     case OpKind::LayerNorm:
       return fmt::format(" epsilon={:.9g}", op.epsilon);
+    case OpKind::Rope:
+      return op.interleaved ? " pairs=neighbours" : " pairs=halves";
+    case OpKind::Unary:
+      return fmt::format(" function={}", numeric::name_of(op.unary));
+    case OpKind::Binary:
+      return fmt::format(" function={}", numeric::name_of(op.binary));
+    case OpKind::Reduce:
+      return fmt::format(" function={}", numeric::name_of(op.reduction));
+    case OpKind::Transpose:
+      return fmt::format(" permutation={}", tensor::to_string(op.permutation));
+    case OpKind::Concat:
+      return fmt::format(" axis={}", op.axis);
     default:
       return "";
   }

@@ -122,6 +122,16 @@ void Walk::op(const Op& op, std::size_t index, const Region& region) {
       finish(op, emit_attention(draft_, q, k, v, op.scale, choose_attention(draft_, q, k, v, op.scale)));
       break;
     }
+    case OpKind::Rope:
+    case OpKind::Unary:
+    case OpKind::Binary:
+    case OpKind::Softmax:
+    case OpKind::Reduce:
+    case OpKind::Reshape:
+    case OpKind::Transpose:
+    case OpKind::Expand:
+    case OpKind::Concat:
+      throw Error(ErrorKind::UnsupportedOp, fmt::format("{}: no plan for {}", op.path, name_of(op.kind)));
     case OpKind::Repeat:
       repeat(op, index, region);
       break;

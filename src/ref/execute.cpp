@@ -1,5 +1,7 @@
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "ref/kernels.h"
 #include "ref/ref.h"
@@ -104,14 +106,62 @@ class Executor {
         return split_heads(in(0), shape, op.heads, y);
       case OpKind::MergeHeads:
         return merge_heads(in(0), shape_of(0), op.heads, y);
+      case OpKind::Rope:
+        return rope(in(0), in(1), in(2), shape.back(), op.interleaved, y);
+      case OpKind::Unary:
+        return unary(op.unary, in(0), y, threads);
+      case OpKind::Binary:
+        return binary(op.binary, in(0), shape_of(0), in(1), shape_of(1), y, shape, threads);
+      case OpKind::Softmax:
+        y = in(0);
+        for (std::size_t i = 0; i < y.size(); i += shape.back())
+          softmax_row(std::span(y).subspan(i, shape.back()), 1.0F);
+        return;
+      case OpKind::Reduce:
+        return reduce(op.reduction, in(0), shape_of(0).back(), y);
+      case OpKind::Reshape:
+        y = in(0);
+        return;
       case OpKind::Slice:
-        return slice(in(0), shape_of(0), op.axis, op.start, op.length, y);
+      case OpKind::Transpose:
+      case OpKind::Expand:
+        return move(op, in(0), shape_of(0), shape, y);
+      case OpKind::Concat:
+        return join(op, shape, y);
       case OpKind::Attention:
         return attention(in(0), shape_of(0), in(1), in(2), shape_of(2), op.scale, y, threads);
       case OpKind::Repeat:
         break;
     }
     fail_check("OpKind", "a repeat inside a repeat");
+  }
+
+  static void move(const Op& op, const Data& x, const tensor::Shape& from, const tensor::Shape& shape,
+                   Data& y) {
+    std::vector<std::size_t> strides = broadcast_strides(from, op.kind == OpKind::Expand ? shape : from);
+    std::size_t offset = 0;
+    if (op.kind == OpKind::Slice) {
+      offset = op.start * strides[op.axis];
+      strides[op.axis] *= op.step;
+    }
+    if (op.kind == OpKind::Transpose) {
+      const std::vector<std::size_t> old = strides;
+      for (std::size_t i = 0; i < old.size(); ++i) strides[i] = old[op.permutation[i]];
+    }
+    strided(x, offset, strides, shape, y);
+  }
+
+  void join(const Op& op, const tensor::Shape& shape, Data& y) {
+    std::size_t inner = 1, at_axis = 0;
+    for (std::size_t i = op.axis + 1; i < shape.size(); ++i) inner *= shape[i];
+    const std::size_t row = inner * shape[op.axis];
+    for (const ValueId id : op.inputs) {
+      const std::size_t part = inner * graph_.at(id).shape[op.axis];
+      const Data& x = at(id);
+      for (std::size_t i = 0; i < x.size() / part; ++i)
+        std::copy_n(&x[i * part], part, &y[i * row + at_axis]);
+      at_axis += part;
+    }
   }
 
   const Graph& graph_;

@@ -86,17 +86,6 @@ TW_CLONES void add_repeated(const float* a, const float* b, float* y, std::size_
     for (std::size_t i = 0; i < width; ++i) y[r * width + i] = a[r * width + i] + b[i];
 }
 
-// Row-major strides of `shape` as seen from `out`: zero on broadcast axes.
-std::vector<std::size_t> broadcast_strides(const Shape& shape, const Shape& out) {
-  std::vector<std::size_t> strides(out.size(), 0);
-  std::size_t stride = 1;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    const std::uint32_t extent = shape[shape.size() - 1 - i];
-    if (extent != 1) strides[out.size() - 1 - i] = stride;
-    stride *= extent;
-  }
-  return strides;
-}
 std::size_t offset_of(std::size_t flat, const Shape& out, const std::vector<std::size_t>& strides) {
   std::size_t offset = 0;
   for (std::size_t axis = out.size(); axis-- > 0;) {
@@ -212,13 +201,65 @@ void merge_heads(std::span<const float> x, const Shape& split, std::uint32_t hea
   });
 }
 
-void slice(std::span<const float> x, const Shape& shape, std::uint32_t axis, std::uint32_t start,
-           std::uint32_t length, std::span<float> y) {
-  std::size_t inner = 1;
-  for (std::size_t i = axis + 1; i < shape.size(); ++i) inner *= shape[i];
-  const std::size_t outer = x.size() / (inner * shape[axis]);
-  for (std::size_t o = 0; o < outer; ++o)
-    std::copy_n(&x[(o * shape[axis] + start) * inner], length * inner, &y[o * length * inner]);
+std::vector<std::size_t> broadcast_strides(const Shape& shape, const Shape& out) {
+  std::vector<std::size_t> strides(out.size(), 0);
+  std::size_t stride = 1;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const std::uint32_t extent = shape[shape.size() - 1 - i];
+    if (extent != 1) strides[out.size() - 1 - i] = stride;
+    stride *= extent;
+  }
+  return strides;
+}
+
+void unary(numeric::Unary function, std::span<const float> x, std::span<float> y, unsigned threads) {
+  parallel_for(x.size(), kGrain, threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) y[i] = static_cast<float>(numeric::evaluate(function, x[i]));
+  });
+}
+
+void binary(numeric::Binary function, std::span<const float> a, const Shape& a_shape,
+            std::span<const float> b, const Shape& b_shape, std::span<float> y, const Shape& y_shape,
+            unsigned threads) {
+  const auto sa = broadcast_strides(a_shape, y_shape), sb = broadcast_strides(b_shape, y_shape);
+  parallel_for(y.size(), kGrain, threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      y[i] = static_cast<float>(
+          numeric::evaluate(function, a[offset_of(i, y_shape, sa)], b[offset_of(i, y_shape, sb)]));
+  });
+}
+
+void reduce(numeric::Reduction function, std::span<const float> x, std::size_t width, std::span<float> y) {
+  for (std::size_t row = 0; row < y.size(); ++row) {
+    const float* in = &x[row * width];
+    if (function == numeric::Reduction::Maximum)
+      y[row] = *std::max_element(in, in + width);
+    else
+      y[row] = row_sum(in, width) / (function == numeric::Reduction::Mean ? static_cast<float>(width) : 1.0F);
+  }
+}
+
+void rope(std::span<const float> x, std::span<const float> cosine, std::span<const float> sine,
+          std::size_t width, bool interleaved, std::span<float> y) {
+  for (std::size_t row = 0; row < x.size(); row += width)
+    for (std::size_t i = 0; i < width / 2; ++i) {
+      const std::size_t first = interleaved ? 2 * i : i, second = interleaved ? first + 1 : first + width / 2;
+      const std::size_t table = row % cosine.size();
+      const float a = x[row + first], b = x[row + second];
+      y[row + first] = a * cosine[table + first] - b * sine[table + first];
+      y[row + second] = b * cosine[table + second] + a * sine[table + second];
+    }
+}
+
+void strided(std::span<const float> x, std::size_t offset, std::span<const std::size_t> strides,
+             const Shape& y_shape, std::span<float> y) {
+  const std::size_t width = y_shape.back(), inner = strides.back();
+  const Shape outer(y_shape.begin(), y_shape.end() - 1);
+  const std::vector<std::size_t> outer_strides(strides.begin(), strides.end() - 1);
+  for (std::size_t row = 0; row < y.size() / width; ++row) {
+    const float* from = &x[offset + offset_of(row, outer, outer_strides)];
+    for (std::size_t i = 0; i < width; ++i) y[row * width + i] = from[i * inner];
+  }
 }
 
 }  // namespace tw::ref

@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "numeric/functions.h"
 #include "tensor/layout.h"
 
 namespace tw::ref {
@@ -30,7 +32,19 @@ void gemm(std::span<const float> x, const Shape& x_shape, std::span<const float>
 // [B,R,h*c] -> [B*h,R,c] and back; shapes are those of the split side [B*h,R,c].
 void split_heads(std::span<const float> x, const Shape& split, std::uint32_t heads, std::span<float> y);
 void merge_heads(std::span<const float> x, const Shape& split, std::uint32_t heads, std::span<float> y);
-void slice(std::span<const float> x, const Shape& shape, std::uint32_t axis, std::uint32_t start,
-           std::uint32_t length, std::span<float> y);
+// General operations.
+void unary(numeric::Unary function, std::span<const float> x, std::span<float> y, unsigned threads);
+void binary(numeric::Binary function, std::span<const float> a, const Shape& a_shape,
+            std::span<const float> b, const Shape& b_shape, std::span<float> y, const Shape& y_shape,
+            unsigned threads);
+void reduce(numeric::Reduction function, std::span<const float> x, std::size_t width, std::span<float> y);
+// x [S,R,C], tables [R,C] (graph::Op::interleaved).
+void rope(std::span<const float> x, std::span<const float> cosine, std::span<const float> sine,
+          std::size_t width, bool interleaved, std::span<float> y);
+// y[i] = x[offset + sum of coordinate * stride] over the coordinates of y: slices, transposes, expansions.
+void strided(std::span<const float> x, std::size_t offset, std::span<const std::size_t> strides,
+             const Shape& y_shape, std::span<float> y);
+// Row-major strides of `shape` as seen from the broadcast shape `out`: zero on broadcast axes.
+std::vector<std::size_t> broadcast_strides(const Shape& shape, const Shape& out);
 
 }  // namespace tw::ref

@@ -116,8 +116,63 @@ class Oracle {
         return in(op, 0)[flat(shape(op, 0), {c[0] * op.heads + c[2] / width, c[1], c[2] % width})];
       }
       case OpKind::Slice:
-        c[op.axis] += op.start;
+        c[op.axis] = op.start + c[op.axis] * op.step;
         return in(op, 0)[flat(shape(op, 0), c)];
+      case OpKind::Rope: {
+        const std::size_t width = c[last], half = shape(op, 0)[2] / 2;
+        const bool first = op.interleaved ? width % 2 == 0 : width < half;
+        auto other = c;
+        other[last] = op.interleaved ? width ^ 1 : (width + half) % (2 * half);
+        const double cosine = in(op, 1)[c[1] * 2 * half + width], sine = in(op, 2)[c[1] * 2 * half + width];
+        return in(op, 0)[flat(shape(op, 0), c)] * cosine +
+               (first ? -1 : 1) * in(op, 0)[flat(shape(op, 0), other)] * sine;
+      }
+      case OpKind::Unary:
+        return numeric::evaluate(op.unary, aligned(in(op, 0), shape(op, 0), c));
+      case OpKind::Binary:
+        return numeric::evaluate(op.binary, aligned(in(op, 0), shape(op, 0), c),
+                                 aligned(in(op, 1), shape(op, 1), c));
+      case OpKind::Softmax: {
+        double sum = 0;
+        const double own = in(op, 0)[flat(shape(op, 0), c)];
+        for (std::size_t i = 0; i < shape(op, 0).back(); ++i) {
+          c[last] = i;
+          sum += std::exp(in(op, 0)[flat(shape(op, 0), c)] - own);
+        }
+        return 1 / sum;
+      }
+      case OpKind::Reduce: {
+        const double n = shape(op, 0).back();
+        double sum = 0, largest = -INFINITY;
+        for (std::size_t i = 0; i < n; ++i) {
+          c[last] = i;
+          const double x = in(op, 0)[flat(shape(op, 0), c)];
+          sum += x;
+          largest = std::max(largest, x);
+        }
+        return op.reduction == numeric::Reduction::Maximum ? largest
+               : op.reduction == numeric::Reduction::Mean  ? sum / n
+                                                           : sum;
+      }
+      case OpKind::Reshape: {
+        std::size_t at = flat(op.shape, c);
+        std::vector<std::size_t> from(shape(op, 0).size());
+        for (std::size_t axis = from.size(); axis-- > 0; at /= shape(op, 0)[axis])
+          from[axis] = at % shape(op, 0)[axis];
+        return in(op, 0)[flat(shape(op, 0), from)];
+      }
+      case OpKind::Transpose: {
+        auto from = c;
+        for (std::size_t i = 0; i < c.size(); ++i) from[op.permutation[i]] = c[i];
+        return in(op, 0)[flat(shape(op, 0), from)];
+      }
+      case OpKind::Expand:
+        return aligned(in(op, 0), shape(op, 0), c);
+      case OpKind::Concat: {
+        std::size_t part = 0;
+        while (c[op.axis] >= shape(op, part)[op.axis]) c[op.axis] -= shape(op, part++)[op.axis];
+        return in(op, part)[flat(shape(op, part), c)];
+      }
       case OpKind::Attention: {
         double sum = 0, value = 0;
         for (std::size_t k = 0; k < shape(op, 1)[1]; ++k) {
@@ -215,6 +270,30 @@ TEST(Reference, HeadsSlicesAndAttention) {
   const ValueId q = b.split_heads("q", b.slice("sq", x, 2, 4, 12), 3);
   const ValueId k = b.split_heads("k", y, 3), v = b.split_heads("v", b.host("v", {2, 7, 18}), 3);
   expect_equal(b.finish({b.merge_heads("m", b.attention("a", q, k, v, 0.5F), 3)}));
+}
+
+TEST(Reference, GeneralOperations) {
+  const auto one = [](const char* name, auto&& make) {
+    SCOPED_TRACE(name);
+    Builder b("general");
+    const ValueId x = b.host("x", {2, 5, 6}), y = b.host("y", {5, 1}), t = b.host("t", {5, 6});
+    const ValueId root = b.add("use", b.add("both", x, y), t);
+    expect_equal(b.finish({make(b, root, t)}));
+  };
+  one("unary", [](Builder& b, ValueId x, ValueId) { return b.unary("o", numeric::Unary::GeluErf, x); });
+  one("binary",
+      [](Builder& b, ValueId x, ValueId t) { return b.binary("o", numeric::Binary::Subtract, t, x); });
+  one("softmax", [](Builder& b, ValueId x, ValueId) { return b.softmax("o", x); });
+  for (const auto f : {numeric::Reduction::Sum, numeric::Reduction::Mean, numeric::Reduction::Maximum})
+    one("reduce", [&](Builder& b, ValueId x, ValueId) { return b.reduce("o", f, x); });
+  one("slice", [](Builder& b, ValueId x, ValueId) { return b.slice("o", x, 2, 1, 3, 2); });
+  one("reshape", [](Builder& b, ValueId x, ValueId) { return b.reshape("o", x, {4, 15}); });
+  one("transpose", [](Builder& b, ValueId x, ValueId) { return b.transpose("o", x, {2, 0, 1}); });
+  one("expand", [](Builder& b, ValueId x, ValueId) { return b.expand("o", x, {3, 2, 5, 6}); });
+  one("concat",
+      [](Builder& b, ValueId x, ValueId) { return b.concat("o", {x, b.slice("s", x, 1, 2, 2), x}, 1); });
+  for (const bool interleaved : {true, false})
+    one("rope", [&](Builder& b, ValueId x, ValueId t) { return b.rope("o", x, t, t, interleaved); });
 }
 
 TEST(Reference, SliceOfAnInnerAxis) {
