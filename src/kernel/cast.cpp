@@ -22,7 +22,10 @@ std::uint64_t encode_cycles(std::uint64_t n, std::uint64_t p) {
 // ---- Linear casts: out, in, n[, scale]
 template <std::uint64_t kIn, std::uint64_t kOut, bool kScaled>
 std::string validate_linear(const Call& call) {
-  constexpr const char* kName = kIn == 4 ? "CastF32ToF16" : kIn == 2 ? "CastF16ToF8" : "CastF8ToF16";
+  constexpr const char* kName = kIn == 4    ? "CastF32ToF16"
+                                : kOut == 4 ? "CastF16ToF32"
+                                : kIn == 2  ? "CastF16ToF8"
+                                            : "CastF8ToF16";
   Checker check(kName, call, kScaled ? 4 : 3, 0);
   check.count(2, "n");
   if (kScaled) check.require(check.m(3) < 64, "scale has more than 6 bits");
@@ -69,6 +72,18 @@ void run_narrow(std::uint8_t* bytes, std::uint32_t base, const Call& call, Effec
     const std::size_t n = std::min<std::size_t>(kChunk, call.m[2] - i);
     std::memcpy(values, sram.at(call.m[1]) + 4 * i, 4 * n);
     if (demote(values, sram.at(call.m[0]) + 2 * i, n)) effects.f16_overflow = true;
+  }
+}
+
+std::uint64_t cycles_widen(const Call& call) { return 11 + cd(std::uint64_t{call.m[2]} * 6, 8U); }
+void run_widen(std::uint8_t* bytes, std::uint32_t base, const Call& call, Effects&) {
+  const Sram sram{bytes, base};
+  constexpr std::size_t kChunk = 1024;
+  float values[kChunk];
+  for (std::size_t i = 0; i < call.m[2]; i += kChunk) {
+    const std::size_t n = std::min<std::size_t>(kChunk, call.m[2] - i);
+    promote(sram.at(call.m[1]) + 2 * i, values, n);
+    std::memcpy(sram.at(call.m[0]) + 4 * i, values, 4 * n);
   }
 }
 
@@ -174,6 +189,15 @@ std::span<const Kernel> cast_kernels() {
                                     .accesses = accesses_linear<4, 2>,
                                     .cycles = cycles_narrow,
                                     .run = run_narrow,
+                                    .separate = {}},
+                                   {.code = Code::CastF16ToF32,
+                                    .name = "CastF16ToF32",
+                                    .arguments = 3,
+                                    .address_mask = 0b11,
+                                    .validate = validate_linear<2, 4, false>,
+                                    .accesses = accesses_linear<2, 4>,
+                                    .cycles = cycles_widen,
+                                    .run = run_widen,
                                     .separate = {}},
                                    {.code = Code::PackRowToF8Left,
                                     .name = "PackRowToF8Left",

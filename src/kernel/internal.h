@@ -100,6 +100,7 @@ std::span<const Kernel> reduce_kernels();
 std::span<const Kernel> pointwise_kernels();
 std::span<const Kernel> norm_kernels();
 std::span<const Kernel> attention_kernels();
+std::span<const Kernel> general_kernels();
 std::span<const Kernel> cast_kernels();
 std::span<const Kernel> move_kernels();
 std::span<const Kernel> copy_kernels();

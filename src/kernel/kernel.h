@@ -44,7 +44,14 @@ enum class Code : std::uint16_t {
   AddMoments,
   LayerNormF8,
   GeluF8,
-  BiasGeluF8
+  BiasGeluF8,
+  Unary,
+  Binary,
+  Reduce,
+  SoftmaxRows,
+  NormRows,
+  Rope,
+  CastF16ToF32
 };
 
 // A call as the supervisor makes it: m[0] = $m2 (output), m[1..7] = $m3..$m9, and the header's spec words.
