@@ -22,12 +22,13 @@ ALLOWED = {
     "ref": "base numeric tensor graph",
     "model": "base numeric tensor graph",
     "import": "base numeric tensor",
+    "onnx": "base numeric tensor graph ref import",
     "report": "base target exchange kernel package",
     "inspect": "base target place exchange package",
     "tools": "*",
 }
 # Libraries seen by named folders only, never in a public header of the compiler (dependencies.md).
-HEAVY = re.compile(r"CLI/|nlohmann/|spdlog/|onnx|toml\+\+|hwy/|capnp/|cblas|stb_image|openssl/|xxhash")
+HEAVY = re.compile(r"CLI/|nlohmann/|spdlog/|onnx/onnx|google/|toml\+\+|hwy/|capnp/|cblas|stb_image|openssl/|xxhash")
 INCLUDE = re.compile(r'^\s*#include\s+(["<])([^">]+)[">]', re.M)
 
 
