@@ -7,8 +7,8 @@
 namespace tw::kernel {
 namespace {
 
-// Reserved bytes per kernel, header included: ours to choose (decisions.md 17), 33 KB in all; a program holds
-// those that it uses.
+// Reserved bytes per kernel, header included: ours to choose (decisions.md 17), 32.2 KB in all; a program
+// holds those that it uses.
 std::uint32_t image_bytes_of(Code code) {
   switch (code) {
     case Code::GemmF16:
