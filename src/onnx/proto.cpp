@@ -128,6 +128,11 @@ void take_typed(const ::onnx::TensorProto& proto, Tensor& out) {
   }
 }
 
+std::string type_name(int type) {
+  const bool named = type >= 0 && type <= static_cast<int>(Element::Float8E5M2FNUZ);
+  return named ? name_of(static_cast<Element>(type)) : std::to_string(type);
+}
+
 bool to_number(const std::string& text, std::uint64_t& out) {
   const auto end = text.data() + text.size();
   const auto result = std::from_chars(text.data(), end, out);
@@ -216,8 +221,7 @@ std::optional<Tensor> TensorReader::read(::onnx::TensorProto& proto, const std::
     return std::nullopt;
   }
   if (bytes_of(out.element) == 0) {
-    problem(fmt::format("{}: elements of type {}, which are not supported", what,
-                        out.element == Element::Undefined ? std::to_string(type) : name_of(out.element)));
+    problem(fmt::format("{}: elements of type {}, which are not supported", what, type_name(type)));
     return std::nullopt;
   }
   if (!count_elements(out.dims, count)) {
