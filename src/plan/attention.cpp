@@ -40,24 +40,6 @@ AttentionShape shape_of(const Draft& draft, const Held& q, const Held& k, const 
   return s;
 }
 
-// Packs keys or values once, then sends the panels to every query owner. The complete operand is interleaved:
-// wide loads, and it needs region 1 anyway.
-TensorId pack_and_broadcast(Draft& draft, const std::string& name, const Held& x, const AttentionShape& s,
-                            ElementOrder packed, ElementOrder complete) {
-  const TensorId panels = pack_keys(draft, name, x, s, packed);
-  TensorType type{.shape = {s.streams, s.keys, x.shape[2]}, .encoding = {}, .layout = {}};
-  type.layout.order = complete;
-  type.layout.memory = MemoryClass::Interleaved;
-  type.layout.tiling.tile_count = s.streams * s.parts;
-  type.layout.tiling.replicas = s.parts;
-  type.layout.tiling.axes = {axis_tiling(0, s.streams, 1),
-                             axis_tiling(1, 1, s.streams, kKeyBlock, Padding::Zero),
-                             axis_tiling(2, 1, s.streams, kPanel, Padding::Zero)};
-  const TensorId operand = draft.add(name, std::move(type), Role::Operand);
-  draft.copy_panels(operand, panels);
-  return operand;
-}
-
 // Unnormalised probabilities of one key block and their PV product. `suffix` tells blocks apart.
 struct Block {
   TensorId pv, state;

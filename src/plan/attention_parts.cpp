@@ -77,6 +77,22 @@ TensorId pack_keys(Draft& draft, const std::string& name, const Held& x, const A
   return panels;
 }
 
+TensorId pack_and_broadcast(Draft& draft, const std::string& name, const Held& x, const AttentionShape& s,
+                            tensor::ElementOrder packed, tensor::ElementOrder complete) {
+  const TensorId panels = pack_keys(draft, name, x, s, packed);
+  TensorType type{.shape = {s.streams, s.keys, x.shape[2]}, .encoding = {}, .layout = {}};
+  type.layout.order = complete;
+  type.layout.memory = tensor::MemoryClass::Interleaved;
+  type.layout.tiling.tile_count = s.streams * s.parts;
+  type.layout.tiling.replicas = s.parts;
+  type.layout.tiling.axes = {axis_tiling(0, s.streams, 1),
+                             axis_tiling(1, 1, s.streams, kKeyBlock, Padding::Zero),
+                             axis_tiling(2, 1, s.streams, kPanel, Padding::Zero)};
+  const TensorId operand = draft.add(name, std::move(type), Role::Operand);
+  draft.copy_panels(operand, panels);
+  return operand;
+}
+
 Probabilities emit_softmax(Draft& draft, const std::string& suffix, TensorId scores, const AttentionShape& s,
                            float scale) {
   TensorType weights = draft.at(scores).type;

@@ -25,6 +25,11 @@ TensorId pack_queries(Draft& draft, const Held& q, const AttentionShape& s);
 TensorId pack_keys(Draft& draft, const std::string& name, const Held& x, const AttentionShape& s,
                    tensor::ElementOrder packed);
 
+// Packs keys or values once, then sends the panels to every query owner. The complete operand is interleaved:
+// wide loads, and it needs region 1 anyway.
+TensorId pack_and_broadcast(Draft& draft, const std::string& name, const Held& x, const AttentionShape& s,
+                            tensor::ElementOrder packed, tensor::ElementOrder complete);
+
 // Unnormalised probabilities of scores that hold whole rows of keys, and their statistics [2, streams,
 // queries].
 struct Probabilities {

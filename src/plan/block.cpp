@@ -19,10 +19,6 @@ tensor::Shape without_leading_ones(tensor::Shape shape) {
   return shape;
 }
 
-bool is_suffix(const tensor::Shape& part, const tensor::Shape& shape) {
-  return part.size() <= shape.size() && std::equal(part.rbegin(), part.rend(), shape.rbegin());
-}
-
 // Row parts of a canonical tensor.
 std::uint32_t row_parts(const TensorType& type) { return type.layout.tiling.tile_count; }
 
@@ -125,16 +121,23 @@ double norm_cycles(const Draft& draft, const Held& x, const Held& scale, const H
 
 }  // namespace
 
+bool is_suffix(const tensor::Shape& b, const tensor::Shape& x) {
+  const tensor::Shape part = without_leading_ones(b);
+  return b.size() <= x.size() && std::equal(part.rbegin(), part.rend(), x.rbegin());
+}
+
 TensorId suffix_operand(Draft& draft, const Held& b, TensorId x) {
   const TensorType xt = draft.at(x).type;
   const tensor::Shape suffix = without_leading_ones(b.shape);
-  if (!is_suffix(suffix, xt.shape) || b.shape.size() > xt.shape.size()) {
+  const bool scalar = tensor::elements(b.shape) == 1;
+  if (!scalar && !is_suffix(b.shape, xt.shape)) {
     throw Error(ErrorKind::UnsupportedOp,
                 fmt::format("{}: operand {} is no contiguous suffix of {}", draft.path,
                             tensor::to_string(b.shape), tensor::to_string(xt.shape)));
   }
   const std::uint32_t owners = row_parts(xt);
   TensorType type = replicated(b.shape, owners, 1);
+  type.encoding = xt.encoding;
   const std::uint32_t rows = xt.shape[xt.shape.size() - 2];
   if (suffix.size() >= 2 && owners > 1) {  // has x's rows: split like x
     TW_CHECK(suffix[suffix.size() - 2] == rows, "suffix without x's rows");

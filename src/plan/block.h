@@ -6,8 +6,9 @@
 namespace tw::plan {
 
 // A vector (or table) as the second operand of row kernels on canonical(x): replicated on its owners, or
-// split along rows like x. Throws Error{UnsupportedOp} when b's shape is no suffix of x's.
+// split along rows like x; in x's precision. Throws Error{UnsupportedOp} when b's shape is no suffix of x's.
 TensorId suffix_operand(Draft& draft, const Held& b, TensorId x);
+bool is_suffix(const tensor::Shape& b, const tensor::Shape& x);  // b without its leading ones
 
 TensorId emit_add(Draft& draft, const Held& a, const Held& b, bool in_place);
 TensorId emit_gelu(Draft& draft, const Held& x);

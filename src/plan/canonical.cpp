@@ -78,6 +78,14 @@ std::uint64_t peak_with(const std::vector<std::uint64_t>& load, const HomeLoad& 
 std::uint64_t data_budget(const Device& device) { return device.loader_end - device.data_base; }
 std::uint64_t interleaved_budget(const Device& device) { return device.loader_end - device.interleaved_base; }
 
+tensor::Precision boundary_precision(const tensor::Shape& shape) {
+  return shape.back() % 2 == 0 ? tensor::Precision::F16 : tensor::Precision::F32;
+}
+
+TensorType canonical_type(const tensor::Shape& shape, std::uint32_t tiles, Policy policy) {
+  return canonical_type(shape, tiles, policy, boundary_precision(shape));
+}
+
 TensorType canonical_type(const tensor::Shape& shape, std::uint32_t tiles, Policy policy,
                           tensor::Precision precision) {
   if (shape.size() < 2) {
@@ -97,18 +105,16 @@ TensorType canonical_type(const tensor::Shape& shape, std::uint32_t tiles, Polic
 }
 
 TensorType vector_home(const Device& device, const tensor::Shape& shape, std::uint32_t tiles,
-                       std::uint32_t copies) {
-  constexpr std::uint64_t kBytes = 2;  // F16
-  const std::uint64_t count = tensor::elements(shape);
-  const std::uint32_t grain = linear_grain(count, kBytes);
+                       std::uint32_t copies, tensor::Precision precision) {
+  const std::uint64_t bytes = tensor::bytes_of(precision), count = tensor::elements(shape);
+  const std::uint32_t grain = linear_grain(count, tensor::bytes_of(precision));
   const std::uint64_t most = std::min<std::uint64_t>(count / grain, tiles);
   const std::uint64_t limit = data_budget(device) - kSupportReservation;
-  const std::uint64_t grains_per_tile = std::max<std::uint64_t>(1, limit / (grain * kBytes * copies));
+  const std::uint64_t grains_per_tile = std::max<std::uint64_t>(1, limit / (grain * bytes * copies));
   const std::uint64_t required = cd(cd(count, std::uint64_t{grain}), grains_per_tile);
-  const std::uint64_t owners = std::max(std::min(cd(count * kBytes, kVectorChunk), most), required);
-  if (owners > most)
-    check_home(device, shape, tensor::Precision::F16, cd(count, most) * kBytes, most, copies);
-  return linear_type(shape, tensor::Precision::F16, grain,
+  const std::uint64_t owners = std::max(std::min(cd(count * bytes, kVectorChunk), most), required);
+  if (owners > most) check_home(device, shape, precision, cd(count, most) * bytes, most, copies);
+  return linear_type(shape, precision, grain,
                      static_cast<std::uint32_t>(std::max<std::uint64_t>(1, std::min(owners, most))));
 }
 

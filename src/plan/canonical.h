@@ -6,14 +6,20 @@
 
 namespace tw::plan {
 
-// Row order, Standard, one replica, whole rows; F16 unless said otherwise. Rank 1: linear.
+// In which a value of this shape is held between operations: F16, but F32 where F16 rows would not be whole
+// words (odd widths).
+tensor::Precision boundary_precision(const tensor::Shape& shape);
+
+// Row order, Standard, one replica, whole rows; of the boundary precision unless said otherwise. Rank 1:
+// linear.
 tensor::TensorType canonical_type(const tensor::Shape& shape, std::uint32_t tiles, Policy policy,
-                                  tensor::Precision precision = tensor::Precision::F16);
+                                  tensor::Precision precision);
+tensor::TensorType canonical_type(const tensor::Shape& shape, std::uint32_t tiles, Policy policy);
 
 // Linear home of a vector or table that is read in Row order: 256-byte chunks. `copies` = Repeat count.
 // Throws Error{Capacity} when the home cannot fit beside `reservation` bytes per tile.
 tensor::TensorType vector_home(const Device& device, const tensor::Shape& shape, std::uint32_t tiles,
-                               std::uint32_t copies);
+                               std::uint32_t copies, tensor::Precision precision);
 // AmpLeftT home of a [K,N] matrix: rows then columns, t = row + rp * column.
 tensor::TensorType matrix_home(const Device& device, const tensor::Shape& shape, tensor::Encoding encoding,
                                tensor::MemoryClass memory, std::uint32_t tiles, std::uint32_t copies);

@@ -4,7 +4,8 @@
 
 namespace tw::plan {
 
-// A graph value: a Row-order F16 tensor read through a coordinate map (views cost nothing until copied).
+// A graph value: a Row-order F16 or F32 tensor read through a coordinate map (views cost nothing until
+// copied).
 struct Held {
   TensorId tensor;
   tensor::CoordMap view;  // tensor coordinate of a value coordinate
@@ -16,7 +17,12 @@ struct Held {
 };
 Held whole(const Draft& draft, TensorId tensor, bool owned);
 
-// A new tensor of `type` (Row order) filled from the value.
+// The value seen through another map; copied first where the two maps are not one.
+Held seen_through(Draft& draft, const Held& value, const tensor::CoordMap& map, tensor::Shape shape);
+Held reshaped(Draft& draft, const Held& value, tensor::Shape shape);
+
+// A new tensor of `type` (Row order) filled from the value. Where precisions differ it casts; F16 elements
+// that are no whole words travel as F32.
 TensorId gather(Draft& draft, const std::string& part, const Held& value, tensor::TensorType type,
                 tensor::OwnerMap owners, Role role);
 // The value as a tensor of its canonical type: itself when it is one already.

@@ -244,10 +244,58 @@ class Interpreter {
         good = exact::merge(in(0), in(1), local.initial ? nullptr : &in(2), arguments, out, threads);
         break;
       }
+      default:
+        good = general(local, out);
     }
     if (type(target).encoding.precision == Precision::F8 && local.kind != LocalKind::Cast)
       good &= exact::encode(out, type(target).encoding, out, threads);
     write(target, std::move(out), good);
+  }
+
+  bool general(const Local& local, Values& out) {
+    const TensorId x = local.inputs.at(0);
+    const auto in = [&](std::size_t i) -> const Values& { return read(local.inputs.at(i)); };
+    const std::size_t width = type(x).shape.back();
+    const unsigned threads = options_.threads;
+    switch (local.kind) {
+      case LocalKind::Unary:
+        return exact::unary(static_cast<numeric::Unary>(local.function), in(0),
+                            type(x).encoding.precision == Precision::F16, out, threads);
+      case LocalKind::Binary:
+        exact::binary(static_cast<numeric::Binary>(local.function), in(0), in(1), local.swapped, out,
+                      threads);
+        return true;
+      case LocalKind::Reduce:
+        exact::reduce(static_cast<numeric::Reduction>(local.function), in(0), width, out);
+        return true;
+      case LocalKind::SoftmaxRows:
+        exact::softmax_rows(in(0), width, out);
+        return true;
+      case LocalKind::NormRows:
+        exact::norm_rows(in(0), in(1), in(2), local.epsilon, out);
+        return true;
+      case LocalKind::Rope:
+        return exact::rope(in(0), in(1), in(2), width, local.interleaved, out, threads);
+      case LocalKind::Join:
+        join(local, out);
+        return true;
+      default:
+        fail_check("LocalKind", "unknown kind of local step");
+    }
+  }
+
+  void join(const Local& local, Values& out) {
+    const tensor::Shape& shape = type(local.outputs.at(0)).shape;
+    std::size_t at = 0;
+    for (const TensorId id : local.inputs) {
+      const Values& part = read(id);
+      const std::size_t row = std::size_t{type(id).shape[1]} * shape[2],
+                        whole = std::size_t{shape[1]} * shape[2];
+      for (std::size_t o = 0; o < shape[0]; ++o)
+        std::copy_n(part.begin() + static_cast<std::ptrdiff_t>(o * row), row,
+                    out.begin() + static_cast<std::ptrdiff_t>(o * whole + at));
+      at += row;
+    }
   }
 
   bool add_layer_norm(const Local& local, Values& out) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "numeric/functions.h"
 #include "tensor/layout.h"
 
 namespace tw::plan::exact {
@@ -36,6 +37,16 @@ bool gelu(const Values& x, Values& out, unsigned threads);
 bool bias_gelu(const Values& x, const Values& bias, Values& out, unsigned threads);
 // Values as stored in `encoding`; overflow is possible for F16 only.
 bool encode(std::span<const float> in, tensor::Encoding encoding, Values& out, unsigned threads);
+
+// General operations (docs/numerics.md), exact_general.cpp; `half`: the result is F16, else F32.
+bool unary(numeric::Unary function, const Values& x, bool half, Values& out, unsigned threads);
+void binary(numeric::Binary function, const Values& a, const Values& b, bool swapped, Values& out,
+            unsigned threads);
+void reduce(numeric::Reduction function, const Values& x, std::size_t width, Values& out);
+void softmax_rows(const Values& x, std::size_t width, Values& out);
+void norm_rows(const Values& x, const Values& scale, const Values& bias, float epsilon, Values& out);
+bool rope(const Values& x, const Values& cosine, const Values& sine, std::size_t width, bool interleaved,
+          Values& out, unsigned threads);
 
 // Row-wise operations, exact_rows.cpp.
 bool layer_norm(const Values& x, const Values& scale, const Values& bias, float epsilon, Values& out,

@@ -70,11 +70,19 @@ TensorType result_type(const tensor::Shape& out, const Grid& g, const GemmCandid
 
 // x on its own owners in F8 panels, for an early cast.
 TensorId cast_at_source(Draft& draft, const Held& x, tensor::Encoding encoding) {
-  const TensorId source = canonical(draft, x);
-  TensorType type = draft.at(source).type;
+  const auto last = static_cast<std::uint32_t>(x.shape.size() - 1);
+  TensorId source;
+  TensorType type = canonical_type(x.shape, draft.tiles(), draft.options.policy, Precision::F16);
+  if (boundary_precision(x.shape) == Precision::F16) {
+    source = canonical(draft, x);
+    type = draft.at(source).type;
+  } else {  // rows of whole words
+    TensorType rows = type;
+    rows.layout.tiling.axes.push_back(axis_tiling(last, 1, 1, 2, Padding::Zero));
+    source = gather(draft, "x.half", x, std::move(rows), draft.all_tiles(), Role::Operand);
+  }
   type.encoding = encoding;
   type.layout.order.kind = Order::AmpLeft;
-  const auto last = static_cast<std::uint32_t>(type.shape.size() - 1);
   type.layout.tiling.axes.push_back(
       axis_tiling(last, 1, 1, tensor::mu_of(encoding.precision), Padding::Zero));
   const TensorId cast = draft.add("x.cast", std::move(type), draft.at(source).owners, Role::Operand);

@@ -72,7 +72,15 @@ enum class LocalKind : std::uint8_t {
   Moments,       // x -> statistics [rows.., 2] F32 of the owner's columns
   Apply,         // x, statistics [P, rows.., 2], scale, bias -> out; epsilon
   Softmax,  // scores -> weights, state [2, S, R] F32; scale, keys = logical width; split = row-split mode
-  Merge     // pv, state -> out F16 Row (one key block); online forms: pv, state, accumulator (+ previous)
+  Merge,    // pv, state -> out F16 Row (one key block); online forms: pv, state, accumulator (+ previous)
+  // General operations (docs/numerics.md), on F32 rows but for two.
+  Unary,        // x -> out, both F16 or both F32
+  Binary,       // a, b -> out; b repeats in a
+  Reduce,       // x -> out [.., 1]; whole rows
+  SoftmaxRows,  // x -> out; whole rows
+  NormRows,     // x, scale, bias -> out; whole rows; epsilon
+  Rope,         // x, cosine, sine -> out, all F16; tables repeat over the leading axes
+  Join          // parts [outer, n_i, inner] -> out [outer, sum of n_i, inner]
 };
 const char* name_of(LocalKind kind);
 
@@ -84,6 +92,9 @@ struct Local {
   float scale = 0;                    // Softmax
   bool split = false;                 // Softmax
   bool initial = true, final = true;  // Merge
+  std::uint32_t function = 0;         // Unary, Binary, Reduce: of numeric/functions.h
+  bool swapped = false;               // Binary: function(b, a)
+  bool interleaved = true;            // Rope: pairs are neighbours, not halves
 };
 
 struct Step;

@@ -117,6 +117,7 @@ double cast_cycles(const ResolvedLayout& in, const ResolvedLayout& out) {
   const ShardSize from = shard_size(in), to = shard_size(out);
   const Precision source = in.type().encoding.precision, target = out.type().encoding.precision;
   if (source == Precision::F8) return cycles(Code::CastF8ToF16, {0, 0, elements32(in), 0});
+  if (target == Precision::F32) return cycles(Code::CastF16ToF32, {0, 0, elements32(in)});
   if (source == Precision::F32) return cycles(Code::CastF32ToF16, {0, 0, elements32(in)});
   TW_CHECK(target == Precision::F8, "cast between equal precisions");
   const bool to_left = out.type().layout.order.kind == Order::AmpLeft;
@@ -171,6 +172,7 @@ const ResolvedLayout& Layouts::operator()(TensorId id) {
 }
 
 ShardSize shard_size(const ResolvedLayout& layout) {
+  if (layout.linear()) return {.rows = 1, .cols = elements32(layout), .logical_cols = elements32(layout)};
   const std::vector<tensor::AxisSpan> span = layout.bounds(0);
   ShardSize size{.rows = 1, .cols = span.back().physical(), .logical_cols = span.back().logical()};
   for (std::size_t axis = 0; axis + 1 < span.size(); ++axis) size.rows *= span[axis].physical();
@@ -185,6 +187,50 @@ double product_cycles(const Plan& plan, const Product& product, Layouts& layouts
   const Code code = right.encoding.precision == Precision::F8 ? Code::GemmF8 : Code::GemmF16;
   return cycles(code, {0, 0, 0, out.rows, left.cols, out.cols, 0}, spec);
 }
+
+namespace {
+
+double general_cycles(const Local& local, Layouts& layouts) {
+  const ResolvedLayout& in = layouts(local.inputs.at(0));
+  const std::uint32_t n = elements32(in);
+  const ShardSize x = shard_size(in);
+  const bool single = in.type().encoding.precision == Precision::F32;
+  const std::array<std::uint32_t, 2> spec{local.function, single ? 1U : 0U};
+  switch (local.kind) {
+    case LocalKind::Unary:
+      return cycles(Code::Unary, {0, 0, n}, spec);
+    case LocalKind::Binary:
+      return cycles(Code::Binary, {0, 0, 0, n, elements32(layouts(local.inputs.at(1)))},
+                    std::array{local.function, local.swapped ? 1U : 0U});
+    case LocalKind::Reduce:
+      return cycles(Code::Reduce, {0, 0, x.rows, x.cols}, spec);
+    case LocalKind::SoftmaxRows:
+      return cycles(Code::SoftmaxRows, {0, 0, x.rows, x.cols});
+    case LocalKind::NormRows:
+      return cycles(Code::NormRows, {0, 0, 0, 0, x.rows, x.cols},
+                    std::array{std::bit_cast<std::uint32_t>(local.epsilon)});
+    case LocalKind::Rope: {
+      const std::uint32_t rows = shard_size(layouts(local.inputs.at(1))).rows;
+      return cycles(Code::Rope, {0, 0, 0, 0, x.rows / std::max(1U, rows), rows, x.cols},
+                    std::array{local.interleaved ? 1U : 0U});
+    }
+    case LocalKind::Join: {
+      double sum = 0;
+      for (const TensorId id : local.inputs) {
+        const std::vector<tensor::AxisSpan> span = layouts(id).bounds(0);
+        const std::uint32_t words = span[1].physical() * span[2].physical();
+        sum += cycles(Code::CopyStrided32, {0, 0, words, span[0].physical(), words * 4, words * 4});
+      }
+      return sum;
+    }
+    default:
+      break;
+  }
+  TW_CHECK(false, "unknown local kernel");
+  return 0;
+}
+
+}  // namespace
 
 double local_cycles(const Plan& plan, const Local& local, Layouts& layouts) {
   const ResolvedLayout& in = layouts(local.inputs.at(0));
@@ -225,9 +271,10 @@ double local_cycles(const Plan& plan, const Local& local, Layouts& layouts) {
       const std::array<std::uint32_t, 1> mode{(local.initial ? 1U : 0U) | (local.final ? 2U : 0U)};
       return cycles(Code::Merge, {0, 0, 0, 0, x.rows, x.logical_cols, x.cols}, mode);
     }
+    default:
+      return general_cycles(local, layouts);
   }
-  TW_CHECK(false, "unknown local kernel");
-  return 0;
+  fail_check("LocalKind", "unknown local kernel");
 }
 
 Price price_of(const Plan& plan, const Step& step, Layouts& layouts) {

@@ -120,6 +120,20 @@ const char* name_of(LocalKind kind) {
       return "softmax";
     case LocalKind::Merge:
       return "merge";
+    case LocalKind::Unary:
+      return "unary";
+    case LocalKind::Binary:
+      return "binary";
+    case LocalKind::Reduce:
+      return "reduce";
+    case LocalKind::SoftmaxRows:
+      return "softmax_rows";
+    case LocalKind::NormRows:
+      return "norm_rows";
+    case LocalKind::Rope:
+      return "rope";
+    case LocalKind::Join:
+      return "join";
   }
   return "?";
 }

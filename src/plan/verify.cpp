@@ -262,6 +262,7 @@ class Verifier {
   void activation_result(TensorId x, TensorId out);
   void statistics(TensorId x, TensorId out);
   void merge(const Local& local);
+  void general(const Local& local);
 
   const Plan& plan_;
   Layouts layouts_;
@@ -296,6 +297,10 @@ void Verifier::merge(const Local& local) {
 void Verifier::same_rectangles(TensorId a, TensorId b, bool physical) {
   if (type(a).shape != type(b).shape || !same_owners(a, b)) {
     expect(false, fmt::format("{} and {} differ in shape or owners", name(a), name(b)));
+    return;
+  }
+  if (layouts_(a).linear() || layouts_(b).linear()) {
+    expect(type(a).layout == type(b).layout, fmt::format("{} and {} differ in layout", name(a), name(b)));
     return;
   }
   for (std::uint32_t o = 0; o < layouts_(a).owners(); ++o) {
@@ -437,7 +442,39 @@ void Verifier::check(const Local& local) {
     case LocalKind::Merge:
       merge(local);
       return;
+    default:
+      general(local);
   }
+}
+
+// Same rows on the same owners; F32 unless the kernel has a form in F16.
+void Verifier::general(const Local& local) {
+  const TensorId out = local.outputs.at(0), x = local.inputs.at(0);
+  const LocalKind kind = local.kind;
+  const std::size_t operands = kind == LocalKind::Join                                  ? local.inputs.size()
+                               : kind == LocalKind::Binary                              ? 2
+                               : kind == LocalKind::NormRows || kind == LocalKind::Rope ? 3
+                                                                                        : 1;
+  expect(local.inputs.size() == operands && local.outputs.size() == 1,
+         std::string(name_of(kind)) + " has a wrong number of operands");
+  for (const TensorId id : local.inputs) {
+    expect(type(id).layout.order.kind == Order::Row && type(id).encoding == type(out).encoding,
+           name(id) + " differs from the result in order or precision");
+  }
+  const Precision wanted = kind == LocalKind::Rope ? Precision::F16 : Precision::F32;
+  expect(kind == LocalKind::Unary || type(out).encoding.precision == wanted,
+         name(out) + " has a precision that no kernel writes");
+  if (kind != LocalKind::Reduce && kind != LocalKind::Join) same_rectangles(x, out, true);
+  if (kind == LocalKind::Join) return;
+  for (std::uint32_t o = 0; o < layouts_(out).owners(); ++o) {
+    for (std::size_t i = 1; i < local.inputs.size(); ++i) {
+      const std::uint64_t n = layouts_(x).shard_elements(o), nb = layouts_(local.inputs[i]).shard_elements(o);
+      if (nb > 0 && n % nb == 0) continue;
+      expect(false, name(local.inputs[i]) + " does not repeat in " + name(x));
+      return;
+    }
+  }
+  if (kind != LocalKind::Unary && kind != LocalKind::Binary) whole_rows(x);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "plan/attention.h"
 #include "plan/block.h"
 #include "plan/canonical.h"
+#include "plan/general.h"
 #include "plan/select.h"
 
 namespace tw::plan {
@@ -19,10 +20,41 @@ using graph::OpKind;
 constexpr std::size_t kEnd = SIZE_MAX;
 
 bool is_view(OpKind kind) {
-  return kind == OpKind::SplitHeads || kind == OpKind::MergeHeads || kind == OpKind::Slice;
+  switch (kind) {
+    case OpKind::SplitHeads:
+    case OpKind::MergeHeads:
+    case OpKind::Slice:
+    case OpKind::Reshape:
+    case OpKind::Transpose:
+    case OpKind::Expand:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// F16 rows of whole words, as the kernels of a model's own operations need them.
+bool half_rows(const tensor::Shape& shape) {
+  return shape.size() >= 2 && boundary_precision(shape) == tensor::Precision::F16;
 }
 
 std::size_t flat_width(const tensor::Shape& shape) { return tensor::elements(shape); }
+
+// Source coordinate of a view's coordinate.
+tensor::CoordMap map_of(const Op& op, const tensor::Shape& source, const tensor::Shape& shape) {
+  switch (op.kind) {
+    case OpKind::Slice:
+      return tensor::stepped_slice_map(source.size(), op.axis, op.start, op.step);
+    case OpKind::SplitHeads:
+      return tensor::split_heads_map(op.heads, shape.back());
+    case OpKind::MergeHeads:
+      return tensor::merge_heads_map(op.heads, source.back());
+    case OpKind::Transpose:
+      return tensor::transpose_map(op.permutation);
+    default:
+      return tensor::expand_map(source, shape.size());
+  }
+}
 
 }  // namespace
 
@@ -72,7 +104,7 @@ Walk::Region Walk::analyse(std::span<const Op> ops, std::span<const ValueId> res
       continue;
     const tensor::Shape& x = graph_.at(op.inputs[0]).shape;
     const tensor::Shape& bias = graph_.at(op.inputs[1]).shape;
-    if (x.size() < 2 || flat_width(bias) != x.back() || bias.back() != x.back()) continue;
+    if (!half_rows(x) || flat_width(bias) != x.back() || bias.back() != x.back()) continue;
     for (std::size_t j = i + 1; j < ops.size(); ++j) {
       if (ops[j].kind != OpKind::Gelu || ops[j].inputs[0] != op.results[0]) continue;
       r.fused_add[i] = ops[j].results[0];
@@ -103,35 +135,28 @@ void Walk::op(const Op& op, std::size_t index, const Region& region) {
     case OpKind::Gelu:
       gelu(op);
       break;
-    case OpKind::LayerNorm: {
-      const Held x = value(op.inputs[0]), scale = value(op.inputs[1]), bias = value(op.inputs[2]);
-      finish(op, emit_layer_norm(draft_, x, scale, bias, op.epsilon));
+    case OpKind::LayerNorm:
+      layer_norm(op);
       break;
-    }
     case OpKind::SplitHeads:
     case OpKind::MergeHeads:
     case OpKind::Slice:
+    case OpKind::Reshape:
+    case OpKind::Transpose:
+    case OpKind::Expand:
       view(op);
       break;
-    case OpKind::Attention: {
-      const Held q = value(op.inputs[0]), k = value(op.inputs[1]), v = value(op.inputs[2]);
-      if (q.shape.size() != 3) {
-        throw Error(ErrorKind::UnsupportedOp,
-                    fmt::format("{}: attention needs [streams, rows, width]", op.path));
-      }
-      finish(op, emit_attention(draft_, q, k, v, op.scale, choose_attention(draft_, q, k, v, op.scale)));
+    case OpKind::Attention:
+      attention(op);
       break;
-    }
     case OpKind::Rope:
     case OpKind::Unary:
     case OpKind::Binary:
     case OpKind::Softmax:
     case OpKind::Reduce:
-    case OpKind::Reshape:
-    case OpKind::Transpose:
-    case OpKind::Expand:
     case OpKind::Concat:
-      throw Error(ErrorKind::UnsupportedOp, fmt::format("{}: no plan for {}", op.path, name_of(op.kind)));
+      general(op);
+      break;
     case OpKind::Repeat:
       repeat(op, index, region);
       break;
@@ -142,11 +167,72 @@ void Walk::op(const Op& op, std::size_t index, const Region& region) {
 void Walk::gemm(const Op& op) {
   const Held x = value(op.inputs[0]);
   if (x.shape.size() < 2) throw Error(ErrorKind::UnsupportedOp, op.path + ": product of a vector");
+  if (!is_weight(op.inputs[1])) {
+    finish(op, emit_matmul(draft_, x, value(op.inputs[1]), graph_.at(op.results[0]).shape));
+    return;
+  }
   const TensorId home = weight_home(op.inputs[1]);
   finish(op, emit_gemm(draft_, x, home, choose_gemm(draft_, x, home)));
 }
 
+void Walk::layer_norm(const Op& op) {
+  const Held x = value(op.inputs[0]);
+  if (half_rows(x.shape)) {
+    const Held scale = value(op.inputs[1]), bias = value(op.inputs[2]);
+    finish(op, emit_layer_norm(draft_, x, scale, bias, op.epsilon));
+  } else {
+    const Held scale = general_value(op.inputs[1]), bias = general_value(op.inputs[2]);
+    finish(op, emit_norm_rows(draft_, x, scale, bias, op.epsilon));
+  }
+}
+
+void Walk::attention(const Op& op) {
+  const Held q = value(op.inputs[0]), k = value(op.inputs[1]), v = value(op.inputs[2]);
+  if (q.shape.size() != 3)
+    throw Error(ErrorKind::UnsupportedOp, op.path + ": attention needs [streams, rows, width]");
+  finish(op, emit_attention(draft_, q, k, v, op.scale, choose_attention(draft_, q, k, v, op.scale)));
+}
+
+void Walk::general(const Op& op) {
+  const tensor::Shape& shape = graph_.at(op.results[0]).shape;
+  const auto in = [&](std::size_t i) { return general_value(op.inputs[i]); };
+  switch (op.kind) {
+    case OpKind::Rope: {
+      const Held x = value(op.inputs[0]), cosine = value(op.inputs[1]), sine = value(op.inputs[2]);
+      finish(op, emit_rope(draft_, x, cosine, sine, op.interleaved));
+      break;
+    }
+    case OpKind::Unary:
+      finish(op, emit_unary(draft_, in(0), op.unary));
+      break;
+    case OpKind::Binary:
+      finish(op, emit_binary(draft_, in(0), in(1), shape, op.binary));
+      break;
+    case OpKind::Softmax:
+      finish(op, emit_softmax_rows(draft_, in(0)));
+      break;
+    case OpKind::Reduce:
+      finish(op, emit_reduce(draft_, in(0), op.reduction));
+      break;
+    default: {
+      std::vector<Held> parts;
+      for (const ValueId id : op.inputs) parts.push_back(general_value(id));
+      finish(op, emit_join(draft_, parts, op.axis, shape));
+    }
+  }
+}
+
 void Walk::add(const Op& op, std::size_t index, const Region& region) {
+  const tensor::Shape& shape = graph_.at(op.results[0]).shape;
+  const auto repeats = [&](ValueId x, ValueId y) {  // y in x
+    return graph_.at(x).shape == shape &&
+           (graph_.at(y).shape == shape || is_suffix(graph_.at(y).shape, shape));
+  };
+  if (!half_rows(shape) || !(repeats(op.inputs[0], op.inputs[1]) || repeats(op.inputs[1], op.inputs[0]))) {
+    const Held x = general_value(op.inputs[0]), y = general_value(op.inputs[1]);
+    finish(op, emit_binary(draft_, x, y, shape, numeric::Binary::Add));
+    return;
+  }
   Held a = value(op.inputs[0]), b = value(op.inputs[1]);
   ValueId a_id = op.inputs[0], b_id = op.inputs[1];
   const auto dies = [&](ValueId id, const Held& held) {
@@ -158,10 +244,6 @@ void Walk::add(const Op& op, std::size_t index, const Region& region) {
     std::swap(a, b);
     std::swap(a_id, b_id);
   }
-  if (a.shape != graph_.at(op.results[0]).shape) {
-    throw Error(ErrorKind::UnsupportedOp, op.path + ": both operands of an Add are broadcast");
-  }
-  if (a.shape.size() < 2) throw Error(ErrorKind::UnsupportedOp, op.path + ": Add of vectors");
   // A yield may only overwrite the carried storage, which `dies` allows when nothing reads it later.
   const bool yields = region.escapes[op.results[0].value] && region.last_use[a_id.value] == index &&
                       a.owned && a.direct(draft_) &&
@@ -172,7 +254,12 @@ void Walk::add(const Op& op, std::size_t index, const Region& region) {
 void Walk::gelu(const Op& op) {
   const auto fused = pending_.find(op.inputs[0]);
   if (fused == pending_.end()) {
-    finish(op, emit_gelu(draft_, value(op.inputs[0])));
+    const Held x = value(op.inputs[0]);
+    if (half_rows(x.shape)) {
+      finish(op, emit_gelu(draft_, x));
+    } else {
+      finish(op, emit_unary(draft_, x, numeric::Unary::GeluTanh));
+    }
     return;
   }
   const Held x = value(fused->second.x), bias = value(fused->second.bias);
@@ -182,19 +269,17 @@ void Walk::gelu(const Op& op) {
 void Walk::view(const Op& op) {
   const Held source = value(op.inputs[0]);
   const tensor::Shape& shape = graph_.at(op.results[0]).shape;
-  tensor::CoordMap map;
-  if (op.kind == OpKind::Slice) {
-    map = tensor::slice_map(source.shape.size(), op.axis, op.start);
-  } else if (op.kind == OpKind::SplitHeads) {
-    map = tensor::split_heads_map(op.heads, shape.back());
+  Held held;
+  if (op.kind == OpKind::Reshape) {
+    held = reshaped(draft_, source, shape);
+    held.owned = false;
   } else {
-    map = tensor::merge_heads_map(op.heads, source.shape.back());
+    held = seen_through(draft_, source, map_of(op, source.shape, shape), shape);
   }
-  Held held{
-      .tensor = source.tensor, .view = tensor::compose(source.view, map), .shape = shape, .owned = false};
-  const Tensor& under = draft_.at(source.tensor);
+  const Tensor& under = draft_.at(held.tensor);
   const bool boundary = under.role == Role::Input || under.role == Role::Parameter ||
-                        under.type == canonical_type(under.type.shape, draft_.tiles(), draft_.options.policy);
+                        under.type == canonical_type(under.type.shape, draft_.tiles(), draft_.options.policy,
+                                                     under.type.encoding.precision);
   if (!boundary) held = whole(draft_, canonical(draft_, held), true);  // attention results come home here
   values_[op.results[0].value] = std::move(held);
 }
@@ -260,15 +345,15 @@ void Walk::repeat(const Op& op, std::size_t index, const Region& region_uses) {
 void Walk::outputs() {
   for (const ValueId id : graph_.outputs) {
     const std::string& name = graph_.at(id).name;
-    const Held held = value(id);
-    TensorId tensor = canonical(draft_, held);
-    const Tensor& t = draft_.at(tensor);
+    const TensorId rows = canonical(draft_, value(id));
+    TensorId tensor = rows;
+    const Tensor& t = draft_.at(rows);
     const bool shared =
         std::ranges::any_of(draft_.plan.tensors, [&](const Tensor& o) { return o.storage == tensor; });
     if (t.role != Role::Activation || t.storage.valid() || shared) {
       tensor = draft_.add(name, t.type, draft_.all_tiles(), Role::Output, true);
       draft_.path = name;
-      draft_.copy(tensor, held.tensor, held.view);
+      draft_.copy(tensor, rows);
     } else {
       draft_.edit(tensor).role = Role::Output;
       draft_.edit(tensor).name = name;
@@ -286,12 +371,31 @@ const Held& Walk::value(ValueId id) {
     return *slot;
   }
   TW_CHECK(!pending_.contains(id), "a fused Add has another reader");
+  slot = vector_parameter(id, boundary_precision(graph_.at(id).shape));
+  return *slot;
+}
+
+Held Walk::vector_parameter(ValueId id, tensor::Precision precision) {
   const std::vector<std::string> members = members_of(id);
   TW_CHECK(!members.empty(), "value used before its operator: " + graph_.at(id).name);
   const tensor::TensorType type = vector_home(draft_.device, graph_.at(id).shape, draft_.tiles(),
-                                              static_cast<std::uint32_t>(members.size()));
-  hold(id, parameter(name_of_parameter(id), members, type), false);
-  return *slot;
+                                              static_cast<std::uint32_t>(members.size()), precision);
+  const TensorId home = parameter(name_of_parameter(id), members, type);
+  draft_.edit(home).origin = id;
+  return whole(draft_, home, false);
+}
+
+Held Walk::general_value(ValueId id) {
+  if (const auto outer = invariant_.find(id); outer != invariant_.end()) return general_value(outer->second);
+  if (members_of(id).empty()) return value(id);
+  const auto [slot, fresh] = singles_.try_emplace(id);
+  if (fresh) slot->second = vector_parameter(id, tensor::Precision::F32);
+  return slot->second;
+}
+
+bool Walk::is_weight(ValueId id) const {
+  if (const auto outer = invariant_.find(id); outer != invariant_.end()) return is_weight(outer->second);
+  return !members_of(id).empty() && graph_.at(id).shape.size() == 2;
 }
 
 TensorId Walk::weight_home(ValueId id) {
@@ -299,11 +403,6 @@ TensorId Walk::weight_home(ValueId id) {
   if (const auto known = weights_.find(id); known != weights_.end()) return known->second;
   const std::vector<std::string> members = members_of(id);
   const tensor::Shape& shape = graph_.at(id).shape;
-  if (members.empty() || shape.size() != 2) {
-    throw Error(ErrorKind::UnsupportedOp,
-                fmt::format("{}: the right operand of a product must be a parameter matrix, not {} {}",
-                            draft_.path, graph_.at(id).name, tensor::to_string(shape)));
-  }
   const bool f8 = draft_.options.precision == tensor::Precision::F8;
   const tensor::Encoding encoding{draft_.options.precision, f8 ? draft_.options.fp8_scale : 0};
   const tensor::TensorType type = matrix_home(draft_.device, shape, encoding, tensor::MemoryClass::Standard,
@@ -339,9 +438,12 @@ void Walk::hold(ValueId id, TensorId tensor, bool owned) {
   if (!draft_.at(tensor).origin.valid()) draft_.edit(tensor).origin = id;
 }
 
-void Walk::finish(const Op& op, TensorId tensor) {
-  draft_.checkpoint(tensor);
-  hold(op.results[0], tensor, true);
+void Walk::finish(const Op& op, TensorId tensor) { finish(op, whole(draft_, tensor, true)); }
+
+void Walk::finish(const Op& op, Held held) {
+  draft_.checkpoint(held.tensor);
+  if (!draft_.at(held.tensor).origin.valid()) draft_.edit(held.tensor).origin = op.results[0];
+  values_[op.results[0].value] = std::move(held);
 }
 
 }  // namespace tw::plan

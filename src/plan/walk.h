@@ -29,13 +29,19 @@ class Walk {
   void gemm(const graph::Op& op);
   void add(const graph::Op& op, std::size_t index, const Region& region);
   void gelu(const graph::Op& op);
+  void layer_norm(const graph::Op& op);
+  void attention(const graph::Op& op);
+  void general(const graph::Op& op);
   void view(const graph::Op& op);
   void repeat(const graph::Op& op, std::size_t index, const Region& region);
   TensorId carry_in(ValueId value, std::size_t index, const Region& region, const std::string& part);
   void carry_out(const std::vector<TensorId>& carried, const std::vector<ValueId>& yields);
   void outputs();
 
-  const Held& value(ValueId id);  // makes the home of a parameter that is read as rows
+  const Held& value(ValueId id);   // makes the home of a parameter that is read as rows
+  Held general_value(ValueId id);  // the same; parameters in F32
+  Held vector_parameter(ValueId id, tensor::Precision precision);
+  bool is_weight(ValueId id) const;  // a parameter matrix
   TensorId weight_home(ValueId id);
   TensorId parameter(const std::string& name, const std::vector<std::string>& members,
                      tensor::TensorType type);
@@ -43,12 +49,14 @@ class Walk {
   std::string name_of_parameter(ValueId id) const;
   void hold(ValueId id, TensorId tensor, bool owned);
   void finish(const graph::Op& op, TensorId tensor);
+  void finish(const graph::Op& op, Held held);
 
   Draft& draft_;
   const graph::Graph& graph_;
   Progress& progress_;
   std::vector<std::optional<Held>> values_;
   std::map<ValueId, TensorId> weights_;  // matrix homes
+  std::map<ValueId, Held> singles_;      // F32 homes of parameters that are read as rows
   struct Iterated {
     std::uint32_t sequence = 0, count = 0;
   };

@@ -2,6 +2,8 @@
 // Depends on tensor/layout only; checked against a per-element oracle (tests/tensor).
 #pragma once
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "tensor/layout.h"
@@ -29,7 +31,14 @@ CoordMap slice_map(std::size_t rank, std::uint32_t axis, std::uint32_t start);
 // [B,R,h*c] -> [B*h,R,c] (split_heads) and its inverse [B*h,R,c] -> [B,R,h*c].
 CoordMap split_heads_map(std::uint32_t heads, std::uint32_t width);
 CoordMap merge_heads_map(std::uint32_t heads, std::uint32_t width);
-// first, then second: the map of copying through an intermediate with shape `middle`.
+CoordMap stepped_slice_map(std::size_t rank, std::uint32_t axis, std::uint32_t start, std::uint32_t step);
+CoordMap transpose_map(std::span<const std::uint32_t> permutation);  // dst axis i is src axis permutation[i]
+CoordMap expand_map(const Shape& src, std::size_t dst_rank);         // numpy broadcasting
+// Row-major order kept. Empty when axes merge and split at once: go through the flat shape then.
+std::optional<CoordMap> reshape_map(const Shape& src, const Shape& dst);
+// first, then second: the map of copying through an intermediate with shape `middle`. `try_compose` is empty
+// when the result is no map of this form; `compose` holds that against the caller.
+std::optional<CoordMap> try_compose(const CoordMap& src_of_middle, const CoordMap& middle_of_dst);
 CoordMap compose(const CoordMap& src_of_middle, const CoordMap& middle_of_dst);
 
 // One contiguous piece: `bytes` bytes at src_offset of source owner src_owner (replica 0) stand at

@@ -68,6 +68,8 @@ void cast(const Site& s) {
     return s.call(Code::CastF16ToF8, {at(out.buffer), at(in.buffer), scalar(in.elements()), scale});
   }
   s.require(row_to_row && in.elements() == out.elements(), "no kernel for this pair of orders");
+  if (from == Precision::F16 && to == Precision::F32)
+    return s.call(Code::CastF16ToF32, {at(out.buffer), at(in.buffer), scalar(in.elements())});
   if (from == Precision::F8 && to == Precision::F16)
     return s.call(Code::CastF8ToF16, {at(out.buffer), at(in.buffer), scalar(in.elements()),
                                       scalar(scale_word(s.in_type(0).encoding))});
@@ -215,6 +217,49 @@ void merge(const Site& s) {
          {(initial ? 1U : 0U) | (s.local.final ? 2U : 0U)});
 }
 
+// Parts side by side along axis 1 of [outer, n, inner].
+void join(const Site& s) {
+  std::uint32_t at_word = 0;
+  for (const View& part : s.in) {
+    const std::uint32_t words = part.rows * part.cols, row = s.out[0].rows * s.out[0].cols;
+    s.call(Code::CopyStrided32, {at(s.out[0].buffer, 4ULL * at_word), at(part.buffer), scalar(words),
+                                 scalar(part.outer), scalar(4 * words), scalar(4 * row)});
+    at_word += words;
+  }
+}
+
+// General operations (docs/numerics.md).
+void general(const Site& s) {
+  const View &x = s.in[0], &out = s.out[0];
+  const Arg to = at(out.buffer), from = at(x.buffer), rows = scalar(x.flat_rows()), width = scalar(x.cols);
+  switch (s.local.kind) {
+    case LocalKind::Unary: {
+      const bool single = s.in_type(0).encoding.precision == Precision::F32;
+      return s.call(Code::Unary, {to, from, scalar(x.elements())}, {s.local.function, single ? 1U : 0U});
+    }
+    case LocalKind::Binary:
+      return s.call(Code::Binary,
+                    {to, from, at(s.in[1].buffer), scalar(x.elements()), scalar(s.in[1].elements())},
+                    {s.local.function, s.local.swapped ? 1U : 0U});
+    case LocalKind::Reduce:
+      return s.call(Code::Reduce, {to, from, rows, width}, {s.local.function});
+    case LocalKind::SoftmaxRows:
+      return s.call(Code::SoftmaxRows, {to, from, rows, width});
+    case LocalKind::NormRows:
+      return s.call(Code::NormRows, {to, from, at(s.in[1].buffer), at(s.in[2].buffer), rows, width},
+                    {std::bit_cast<std::uint32_t>(s.local.epsilon)});
+    case LocalKind::Rope: {
+      const std::uint32_t table_rows = s.in[1].flat_rows();
+      return s.call(Code::Rope,
+                    {to, from, at(s.in[1].buffer), at(s.in[2].buffer), scalar(x.flat_rows() / table_rows),
+                     scalar(table_rows), width},
+                    {s.local.interleaved ? 1U : 0U});
+    }
+    default:
+      return join(s);
+  }
+}
+
 void bind(const Site& s) {
   switch (s.local.kind) {
     case LocalKind::Cast:
@@ -235,6 +280,8 @@ void bind(const Site& s) {
       return softmax(s);
     case LocalKind::Merge:
       return merge(s);
+    default:
+      return general(s);
   }
 }
 

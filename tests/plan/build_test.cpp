@@ -177,11 +177,11 @@ TEST(Build, SequencesHaveOneMemberPerIteration) {
 
 TEST(Build, RefusesWhatItCannotPlan) {
   graph::Builder b("x");
-  const ValueId x = b.host("x", {1, 32, 32}), y = b.host("y", {32, 32});
+  const ValueId x = b.host("x", {9, 32, 32}), y = b.host("y", {32, 32});
   const graph::Graph dynamic = b.finish({b.gemm("product", x, y)});
   try {
     planned(dynamic, {.tiles = 8});
-    FAIL() << "a product of two activations is not built";
+    FAIL() << "nine products of activations need nine tiles";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind, ErrorKind::UnsupportedOp);
     EXPECT_NE(std::string(error.what()).find("product"), std::string::npos);

@@ -81,7 +81,9 @@ TEST(Homes, MatrixHomesOfBothModels) {
 TEST(Homes, VectorsTakeChunksOf256Bytes) {
   for (const auto& [width, expected] :
        std::vector<std::pair<std::uint32_t, std::uint32_t>>{{1152, 9}, {3456, 27}, {4304, 34}}) {
-    EXPECT_EQ(vector_home(c600(), {1, 1, width}, 1472, 27).layout.tiling.tile_count, expected) << width;
+    EXPECT_EQ(vector_home(c600(), {1, 1, width}, 1472, 27, tensor::Precision::F16).layout.tiling.tile_count,
+              expected)
+        << width;
   }
 }
 
@@ -102,7 +104,7 @@ TEST(Homes, RotationSpreadsSmallHomes) {
   for (int i = 0; i < 4; ++i) {
     Tensor t;
     t.name = "p" + std::to_string(i);
-    t.type = vector_home(c600(), {1, 1, 8}, 4, 1);
+    t.type = vector_home(c600(), {1, 1, 8}, 4, 1, tensor::Precision::F16);
     t.owners.domain = 4;
     t.role = Role::Parameter;
     t.members = {t.name};
