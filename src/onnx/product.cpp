@@ -177,6 +177,48 @@ Equation parse(const Call& call) {
   return e;
 }
 
+// Two terms without repeated labels or broadcasting, in which every label of one alone is in the result, are
+// a product: [batch, m, k] times [batch, k, n]. False: the equation is none.
+bool einsum_product(const Call& call, const Equation& e, const std::map<char, std::int64_t>& extents,
+                    Tensor& out) {
+  if (e.inputs.size() != 2) return false;
+  const auto in = [](const std::string& term, char c) { return term.find(c) != std::string::npos; };
+  const auto is_plain = [&](std::size_t i) {
+    for (std::size_t a = 0; a < e.inputs[i].size(); ++a) {
+      const char c = e.inputs[i][a];
+      if (e.inputs[i].find(c) != a || call.input(i).dims[a] != extents.at(c)) return false;
+      if (!in(e.inputs[1 - i], c) && !in(e.output, c)) return false;
+    }
+    return true;
+  };
+  if (!is_plain(0) || !is_plain(1)) return false;
+  std::string batch, rows, cols, summed;
+  for (const char c : e.inputs[0]) (!in(e.inputs[1], c) ? rows : in(e.output, c) ? batch : summed) += c;
+  for (const char c : e.inputs[1])
+    if (!in(e.inputs[0], c)) cols += c;
+  const auto extent_of = [&](const std::string& labels) {
+    std::int64_t n = 1;
+    for (const char c : labels) n *= extents.at(c);
+    return n;
+  };
+  const auto ordered = [&](std::size_t i, const std::string& labels) {
+    std::vector<std::size_t> order;
+    for (const char c : labels) order.push_back(e.inputs[i].find(c));
+    return permute(call, call.input(i), order);
+  };
+  Tensor a = ordered(0, batch + rows + summed), b = ordered(1, batch + summed + cols);
+  a.dims = {extent_of(batch), extent_of(rows), extent_of(summed)};
+  b.dims = {extent_of(batch), extent_of(summed), extent_of(cols)};
+  Tensor product = multiply(call, a, b);
+  const std::string labels = batch + rows + cols;
+  product.dims.clear();
+  for (const char c : labels) product.dims.push_back(extents.at(c));
+  std::vector<std::size_t> order;
+  for (const char c : e.output) order.push_back(labels.find(c));
+  out = permute(call, product, order);
+  return true;
+}
+
 // One plain loop over all labels; a product of two matrices goes to MatMul.
 Results einsum(const Call& call) {
   const Equation e = parse(call);
@@ -193,6 +235,7 @@ Results einsum(const Call& call) {
   for (std::size_t i = 0; i < labels.size(); ++i)
     call.require(extents.contains(labels[i]) && labels.find(labels[i]) == i,
                  "the equation's result is malformed");
+  if (Tensor product; einsum_product(call, e, extents, product)) return one(std::move(product));
   Dims dims;
   for (const char c : labels) dims.push_back(extents[c]);
   Tensor out = call.make(call.input(0).element, dims);

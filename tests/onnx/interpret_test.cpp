@@ -184,6 +184,36 @@ TEST(Interpret, ConvolutionAgainstItsDefinition) {
   }
 }
 
+// Equations that are matrix products, with the axes in several orders, against the sum itself.
+TEST(Interpret, EinsumProducts) {
+  const Tensor x = random({2, 3, 4, 5}, 21), y = random({2, 3, 6, 5}, 22), w = random({6, 2, 5, 3}, 23);
+  const auto value = [](const Tensor& t, std::int64_t a, std::int64_t b, std::int64_t c,
+                        std::int64_t d) -> double {
+    return t.floats[static_cast<std::size_t>(((a * t.dims[1] + b) * t.dims[2] + c) * t.dims[3] + d)];
+  };
+  std::vector<double> scores, turned;
+  for (int b = 0; b < 2; ++b)
+    for (int h = 0; h < 3; ++h)
+      for (int i = 0; i < 4; ++i)
+        for (int j = 0; j < 6; ++j) {
+          scores.push_back(0);
+          for (int d = 0; d < 5; ++d) scores.back() += value(x, b, h, i, d) * value(y, b, h, j, d);
+        }
+  for (int j = 0; j < 6; ++j)
+    for (int b = 0; b < 2; ++b)
+      for (int i = 0; i < 4; ++i) {
+        turned.push_back(0);
+        for (int h = 0; h < 3; ++h)
+          for (int d = 0; d < 5; ++d) turned.back() += value(x, b, h, i, d) * value(w, j, b, d, h);
+      }
+  const auto einsum = [](const char* equation) {
+    return node("Einsum", 2, {{"equation", std::string(equation)}});
+  };
+  expect_near(evaluate(einsum("bhid,bhjd->bhij"), {x, y}), {2, 3, 4, 6}, scores);
+  expect_near(evaluate(einsum("...id,...jd->...ij"), {x, y}), {2, 3, 4, 6}, scores);
+  expect_near(evaluate(einsum("bhid, jbdh -> jbi"), {x, w}), {6, 2, 4}, turned);
+}
+
 TEST(Interpret, NodesThatCannotBeEvaluated) {
   const Tensor m = random({2, 3}, 1);
   const auto fails = [&](const Node& n, std::vector<Tensor> inputs) {
