@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "import/problems.h"
 #include "onnx/call.h"
-#include "ref/blas.h"
 
 namespace tw::onnx {
 
@@ -142,7 +141,6 @@ std::vector<Tensor> run_node(const Node& node, std::span<const Tensor* const> in
                              const Limits& limits) {
   const Operator* op = find(node, opset);
   if (op == nullptr) refuse(node, opset);
-  ref::set_blas_threads(limits.threads);
   const Call call(node, inputs, opset, limits);
   std::vector<Tensor> outputs = op->run(call);
   for (std::size_t i = outputs.size(); i < node.outputs.size(); ++i) {

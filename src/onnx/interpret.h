@@ -1,7 +1,7 @@
 // FP32 results of ONNX operators, opset 9 to 17 and some newer ones: for constant folding, and as the
 // reference of what is not translated. Floating values are FP32 whatever type the model names (FLOAT16 and
-// BFLOAT16 are rounded by Cast only); integers wrap to the width of their type. Results do not depend on the
-// number of threads.
+// BFLOAT16 are rounded by Cast only); integers wrap to the width of their type. Results do not depend
+// on the number of threads, except the sums of large products inside the BLAS.
 #pragma once
 #include <cstddef>
 #include <cstdint>

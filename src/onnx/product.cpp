@@ -60,6 +60,7 @@ Tensor multiply(const Call& call, const Tensor& a, const Tensor& b) {
     for (std::int64_t& v : out.ints) v = wrap(a.element, v);
     return out;
   }
+  ref::set_blas_threads(call.limits.threads);
   const bool one_right =
       b.dims.size() <= 2 || b.size() == k * n;  // the rows of all left matrices are one matrix
   if (one_right) {
@@ -83,7 +84,6 @@ Tensor multiply(const Call& call, const Tensor& a, const Tensor& b) {
   if (heads) {
     ref::set_blas_threads(1);
     parallel_for(z(batch.size), 1, call.limits.threads, some);
-    ref::set_blas_threads(call.limits.threads);
   } else {
     some(0, z(batch.size));
   }
@@ -104,6 +104,7 @@ Results gemm(const Call& call) {
     call.fail("shapes " + to_string(x.dims) + " and " + to_string(w.dims) + " do not match");
   Tensor out = call.make(x.element, {m, n});
   call.work(static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
+  ref::set_blas_threads(call.limits.threads);
   product(call, a.floats.data(), w.floats.data(), out.floats.data(), m, n, k, transposed);
   const float alpha = call.attribute("alpha", 1.0F), beta = call.attribute("beta", 1.0F);
   if (alpha != 1.0F)

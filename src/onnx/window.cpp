@@ -185,6 +185,7 @@ Results conv(const Call& call) {
   const std::int64_t depth = c.channels * c.w.taps;
   call.require(std::max({c.filters, depth, c.w.positions}) < kMost, "a convolution that is too large");
   if (out.size() == 0) return one(std::move(out));
+  ref::set_blas_threads(call.limits.threads);
   for (std::int64_t i = 0; i < x.dims[0] * groups && depth > 0; ++i) {
     const std::int64_t g = i % groups;
     const float* in = x.floats.data() + i * c.channels * c.pixels;
