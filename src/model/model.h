@@ -1,6 +1,7 @@
 // The built-in models as graphs (models.md B).
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,7 @@
 namespace tw::model {
 
 struct Config {
-  std::string name;          // "siglip-so400m", "pe-core-l14-capacity"
+  std::string name;          // one of names()
   std::uint32_t layers = 0;  // 0: full depth (small: 1)
   std::uint32_t batch = 1;
   bool small = false;
@@ -29,8 +30,13 @@ struct Model {
   Config config;  // defaults filled in
   graph::Graph graph;
   Vision vision;
-  std::uint64_t parameters = 0;  // elements
+  std::uint64_t parameters = 0;  // elements, without constants
+  // Parameters of the graph whose values follow from the configuration, by name: never drawn, in no
+  // checkpoint.
+  std::map<std::string, std::vector<float>> constants;
 };
+// True for what is drawn or comes from a checkpoint: a parameter of the graph that is no constant.
+bool is_trained(const Model& model, const graph::Value& value);
 // Throws Error{Usage} for unknown names and absurd sizes (0, not a multiple of 14, beyond limits).
 Model build(Config config);
 std::vector<std::string> names();

@@ -90,13 +90,13 @@ std::vector<float> random_tensor(const std::string& name, const Shape& shape, st
   return generate(name, shape, seed, distribution(name, shape, kHostDeviation));
 }
 
-TensorSource random_source(const graph::Graph& graph, std::uint64_t seed) {
+TensorSource random_source(const Model& model, std::uint64_t seed) {
   struct Input {
     Shape shape;
     double fallback;
   };
   std::map<std::string, Input> inputs;
-  for (const graph::Value& value : graph.values) {
+  for (const graph::Value& value : model.graph.values) {
     const bool parameter = value.kind == graph::ValueKind::Parameter;
     if (!parameter && value.kind != graph::ValueKind::Host) continue;
     const bool matrix = parameter && value.shape.size() >= 2;
@@ -104,7 +104,8 @@ TensorSource random_source(const graph::Graph& graph, std::uint64_t seed) {
         value.shape,
         matrix ? 1.0 / std::sqrt(static_cast<double>(value.shape[value.shape.size() - 2])) : kHostDeviation};
   }
-  return [inputs = std::move(inputs), seed](const std::string& name) {
+  return [inputs = std::move(inputs), constants = model.constants, seed](const std::string& name) {
+    if (const auto constant = constants.find(name); constant != constants.end()) return constant->second;
     const auto found = inputs.find(name);
     if (found == inputs.end())
       throw Error(ErrorKind::Usage, fmt::format("the graph has no input \"{}\"", name));

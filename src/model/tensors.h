@@ -8,15 +8,16 @@
 #include <thread>
 #include <vector>
 
-#include "graph/graph.h"
+#include "model/model.h"
 
 namespace tw::model {
 
 // Makes the row-major values of one tensor. Thread safe.
 using TensorSource = std::function<std::vector<float>(const std::string& name)>;
 
-// Draws a graph's host inputs and parameters (decisions.md 10). Error{Usage} for other names.
-TensorSource random_source(const graph::Graph& graph, std::uint64_t seed);
+// Draws host inputs and parameters (decisions.md 10); constants have their own values. Error{Usage} for other
+// names.
+TensorSource random_source(const Model& model, std::uint64_t seed);
 // One tensor's values: the generator itself.
 std::vector<float> random_tensor(const std::string& name, const tensor::Shape& shape, std::uint64_t seed);
 

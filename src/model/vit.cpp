@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "model/model.h"
+#include "model/rope.h"
 
 namespace tw::model {
 namespace {
@@ -16,7 +18,6 @@ using graph::Builder;
 using graph::Shape;
 
 constexpr std::uint32_t kPatch = 14, kChannels = 3;
-constexpr float kEpsilon = 1e-6F;  // models.md B.1 and B.2.1 (2)
 // Beyond these nothing can fit the device; they keep products of extents far from overflow.
 constexpr std::uint32_t kMaxLayers = 1024, kMaxBatch = 256, kMaxSide = 2016;
 
@@ -24,26 +25,48 @@ constexpr std::uint32_t kMaxLayers = 1024, kMaxBatch = 256, kMaxSide = 2016;
 struct Extents {
   std::uint32_t width, hidden, heads, pool_heads, layers, side, resize;
 };
+// All in which the models differ.
 struct Architecture {
   const char* name;
   Extents full, small;
   const char* input;
   bool class_token;  // a leading zero patch, a norm before the encoder, a final projection, no embedding bias
   bool bicubic;
+  bool rope;  // rotary positions of queries and keys in the encoder
+  float epsilon;
+  numeric::Unary activation;
 };
+constexpr Extents kPeCore{1024, 4096, 16, 8, 24, 336, 336}, kPeCoreSmall{128, 512, 2, 8, 1, 28, 28};
+constexpr const char* kPeInput = "vit.pe.image.patches";
 constexpr Architecture kArchitectures[] = {
-    {"siglip-so400m",
-     {1152, 4304, 16, 16, 27, 378, 384},
-     {144, 288, 2, 2, 1, 28, 28},
-     "vit.image.patches",
-     false,
-     true},
-    {"pe-core-l14-capacity",
-     {1024, 4096, 16, 8, 24, 336, 336},
-     {128, 512, 2, 8, 1, 28, 28},
-     "vit.pe.image.patches",
-     true,
-     false},
+    {.name = "siglip-so400m",
+     .full = {1152, 4304, 16, 16, 27, 378, 384},
+     .small = {144, 288, 2, 2, 1, 28, 28},
+     .input = "vit.image.patches",
+     .class_token = false,
+     .bicubic = true,
+     .rope = false,
+     .epsilon = 1e-6F,
+     .activation = numeric::Unary::GeluTanh},
+    {.name = "pe-core-l14",
+     .full = kPeCore,
+     .small = kPeCoreSmall,
+     .input = kPeInput,
+     .class_token = true,
+     .bicubic = false,
+     .rope = true,
+     .epsilon = 1e-5F,
+     .activation = numeric::Unary::GeluErf},
+    // The seed's simplification of it, models.md B.2.1.
+    {.name = "pe-core-l14-capacity",
+     .full = kPeCore,
+     .small = kPeCoreSmall,
+     .input = kPeInput,
+     .class_token = true,
+     .bicubic = false,
+     .rope = false,
+     .epsilon = 1e-6F,
+     .activation = numeric::Unary::GeluTanh},
 };
 
 const Architecture& find(const std::string& name) {
@@ -76,12 +99,21 @@ Config with_defaults(Config config, const Extents& extents) {
 // Gives the value of a parameter by its role, e.g. "attention.qkv.weight".
 using Lookup = std::function<ValueId(const std::string& role, const Shape& shape)>;
 
+struct Variant {  // of an architecture
+  const Architecture& architecture;
+  const Extents& extents;
+  bool fuse;
+};
+struct Rotation {  // tables of rotary positions, rows x channels of a head
+  ValueId cosine, sine;
+};
+
 struct Part {  // what one stretch of the network needs to be built
   Builder& builder;
   Lookup parameter;
   std::string path;
-  const Extents& extents;
-  bool fuse;
+  const Variant& variant;
+  const Extents& extents = variant.extents;
 
   ValueId linear(const std::string& role, ValueId x, std::uint32_t in, std::uint32_t out) {
     const ValueId y = builder.gemm(path + role, x, parameter(role + ".weight", {in, out}));
@@ -90,17 +122,23 @@ struct Part {  // what one stretch of the network needs to be built
   ValueId norm(const std::string& role, ValueId x) {
     const Shape vector{1, 1, extents.width};
     return builder.layer_norm(path + role, x, parameter(role + ".scale", vector),
-                              parameter(role + ".bias", vector), kEpsilon);
+                              parameter(role + ".bias", vector), variant.architecture.epsilon);
+  }
+  // The graph has the tanh GELU as an operation of its own.
+  ValueId activation(const std::string& role, ValueId x) {
+    const numeric::Unary function = variant.architecture.activation;
+    return function == numeric::Unary::GeluTanh ? builder.gelu(path + role, x)
+                                                : builder.unary(path + role, function, x);
   }
   ValueId mlp(ValueId x) {
     const ValueId up = linear("mlp.up", x, extents.width, extents.hidden);
-    return linear("mlp.down", builder.gelu(path + "mlp.gelu", up), extents.hidden, extents.width);
+    return linear("mlp.down", activation("mlp.gelu", up), extents.hidden, extents.width);
   }
   // Projections of one input onto several roles: one product and slices when fused, else one product each.
   std::vector<ValueId> project(const std::string& fused, const std::vector<std::string>& roles, ValueId x) {
     const std::uint32_t width = extents.width;
     std::vector<ValueId> out;
-    if (!fuse) {
+    if (!variant.fuse) {
       for (const std::string& role : roles) out.push_back(linear("attention." + role, x, width, width));
       return out;
     }
@@ -110,34 +148,39 @@ struct Part {  // what one stretch of the network needs to be built
       out.push_back(builder.slice(path + "attention." + roles[i] + ".slice", all, 2, i * width, width));
     return out;
   }
-  ValueId attend(ValueId q, ValueId k, ValueId v, std::uint32_t heads) {
+  ValueId attend(ValueId q, ValueId k, ValueId v, std::uint32_t heads,
+                 const std::optional<Rotation>& rotation) {
     const std::string base = path + "attention";
     const float scale = 1.0F / std::sqrt(static_cast<float>(extents.width / heads));
-    const ValueId qh = builder.split_heads(base + ".query.split", q, heads);
-    const ValueId kh = builder.split_heads(base + ".key.split", k, heads);
+    ValueId qh = builder.split_heads(base + ".query.split", q, heads);
+    ValueId kh = builder.split_heads(base + ".key.split", k, heads);
     const ValueId vh = builder.split_heads(base + ".value.split", v, heads);
+    if (rotation) {
+      qh = builder.rope(base + ".query.rope", qh, rotation->cosine, rotation->sine, true);
+      kh = builder.rope(base + ".key.rope", kh, rotation->cosine, rotation->sine, true);
+    }
     const ValueId o = builder.attention(base, qh, kh, vh, scale);
     return linear("attention.output", builder.merge_heads(base + ".merge", o, heads), extents.width,
                   extents.width);
   }
   // Pre-norm encoder block.
-  ValueId block(ValueId x) {
+  ValueId block(ValueId x, const std::optional<Rotation>& rotation) {
     const auto qkv = project("qkv", {"query", "key", "value"}, norm("attention_norm", x));
     const ValueId attended =
-        builder.add(path + "attention.residual", x, attend(qkv[0], qkv[1], qkv[2], extents.heads));
+        builder.add(path + "attention.residual", x, attend(qkv[0], qkv[1], qkv[2], extents.heads, rotation));
     return builder.add(path + "mlp.residual", attended, mlp(norm("mlp_norm", attended)));
   }
   // Pooling by a learned query; no residual from the query.
   ValueId pool(ValueId x, ValueId probe) {
     const ValueId q = linear("attention.query", probe, extents.width, extents.width);
     const auto kv = project("kv", {"key", "value"}, x);
-    const ValueId h = attend(q, kv[0], kv[1], extents.pool_heads);
+    const ValueId h = attend(q, kv[0], kv[1], extents.pool_heads, std::nullopt);
     return builder.add(path + "mlp.residual", h, mlp(norm("norm", h)));
   }
 };
 
 // Roles and shapes of one encoder block in the order in which the block asks for them.
-std::vector<std::pair<std::string, Shape>> block_parameters(const Extents& extents, bool fuse) {
+std::vector<std::pair<std::string, Shape>> block_parameters(const Variant& variant) {
   Builder scratch("roles");
   std::vector<std::pair<std::string, Shape>> roles;
   Part part{scratch,
@@ -145,45 +188,53 @@ std::vector<std::pair<std::string, Shape>> block_parameters(const Extents& exten
               roles.emplace_back(role, shape);
               return scratch.parameter(role, shape);
             },
-            "", extents, fuse};
-  part.block(scratch.host("x", {1, 1, extents.width}));
+            "", variant};
+  part.block(scratch.host("x", {1, 1, variant.extents.width}), std::nullopt);
   return roles;
 }
 
+constexpr const char *kCosine = "vit.rope.cosine", *kSine = "vit.rope.sine";
 constexpr const char* kLayerPath = "vit.encoder.layer.";
 
-ValueId encoder(Builder& builder, const Extents& extents, const Config& config, ValueId x) {
+ValueId encoder(Builder& builder, const Variant& variant, std::uint32_t layers,
+                const std::optional<Rotation>& rotation, ValueId x) {
   auto layer_name = [](std::uint32_t i, const std::string& role) {
     return fmt::format("vit.encoder.layer{}.{}", i, role);
   };
-  if (config.layers == 1) {
+  if (layers == 1) {
     Part part{builder,
               [&](const std::string& role, const Shape& shape) {
                 return builder.parameter(layer_name(0, role), shape);
               },
-              kLayerPath, extents, config.fuse_qkv};
-    return part.block(x);
+              kLayerPath, variant};
+    return part.block(x, rotation);
   }
-  const auto roles = block_parameters(extents, config.fuse_qkv);
+  const auto roles = block_parameters(variant);
   std::vector<std::vector<ValueId>> members(roles.size());
-  for (std::uint32_t i = 0; i < config.layers; ++i)
+  for (std::uint32_t i = 0; i < layers; ++i)
     for (std::size_t r = 0; r < roles.size(); ++r)
       members[r].push_back(builder.parameter(layer_name(i, roles[r].first), roles[r].second));
   std::vector<std::uint32_t> iterated;
   for (std::size_t r = 0; r < roles.size(); ++r)
     iterated.push_back(builder.sequence("vit.encoder.layer{}." + roles[r].first, std::move(members[r])));
-  const auto arguments = builder.begin_repeat("vit.encoder", config.layers, {x}, {}, iterated);
+  std::vector<ValueId> invariant;
+  if (rotation) invariant = {rotation->cosine, rotation->sine};
+  const auto arguments = builder.begin_repeat("vit.encoder", layers, {x}, invariant, iterated);
+  const std::size_t first = 1 + invariant.size();  // of the iterated ones
   Part part{builder,
             [&](const std::string& role, const Shape&) {
               for (std::size_t r = 0; r < roles.size(); ++r)
-                if (roles[r].first == role) return arguments[1 + r];
+                if (roles[r].first == role) return arguments[first + r];
               fail_check("role", "a block asks for \"" + role + "\"");
             },
-            kLayerPath, extents, config.fuse_qkv};
-  return builder.end_repeat({part.block(arguments[0])})[0];
+            kLayerPath, variant};
+  std::optional<Rotation> inside;
+  if (rotation) inside = Rotation{arguments[1], arguments[2]};
+  return builder.end_repeat({part.block(arguments[0], inside)})[0];
 }
 
-graph::Graph build_graph(const Architecture& architecture, const Extents& extents, const Config& config) {
+graph::Graph build_graph(const Variant& variant, const Config& config) {
+  const auto& [architecture, extents, fuse] = variant;
   Builder builder(config.name);
   const std::uint32_t side = config.image_size / kPatch;
   const std::uint32_t tokens = side * side + (architecture.class_token ? 1 : 0);
@@ -191,7 +242,7 @@ graph::Graph build_graph(const Architecture& architecture, const Extents& extent
   Part vit{
       builder,
       [&](const std::string& role, const Shape& shape) { return builder.parameter("vit." + role, shape); },
-      "vit.", extents, config.fuse_qkv};
+      "vit.", variant};
   ValueId x = builder.host(architecture.input, {config.batch, tokens, patch});
   if (architecture.class_token)
     x = builder.gemm("vit.embedding", x, vit.parameter("embedding.weight", {patch, extents.width}));
@@ -199,13 +250,18 @@ graph::Graph build_graph(const Architecture& architecture, const Extents& extent
     x = vit.linear("embedding", x, patch, extents.width);
   x = builder.add("vit.position", x, vit.parameter("position", {1, tokens, extents.width}));
   if (architecture.class_token) x = vit.norm("embedding.norm", x);
-  x = encoder(builder, extents, config, x);
+  std::optional<Rotation> rotation;
+  if (architecture.rope) {
+    const Shape table{tokens, extents.width / extents.heads};
+    rotation = {builder.parameter(kCosine, table), builder.parameter(kSine, table)};
+  }
+  x = encoder(builder, variant, config.layers, rotation, x);
   x = vit.norm("encoder.final_norm", x);
   Part map{builder,
            [&](const std::string& role, const Shape& shape) {
              return builder.parameter("vit.map." + role, shape);
            },
-           "vit.map.", extents, config.fuse_qkv};
+           "vit.map.", variant};
   x = map.pool(x, map.parameter("probe", {config.batch, 1, extents.width}));
   if (architecture.class_token)
     x = builder.gemm("vit.projection", x, vit.parameter("projection.weight", {extents.width, extents.width}));
@@ -220,12 +276,16 @@ std::vector<std::string> names() {
   return out;
 }
 
+bool is_trained(const Model& model, const graph::Value& value) {
+  return value.kind == graph::ValueKind::Parameter && !model.constants.contains(value.name);
+}
+
 Model build(Config config) {
   const Architecture& architecture = find(config.name);
   const Extents& extents = config.small ? architecture.small : architecture.full;
   Model model;
   model.config = with_defaults(std::move(config), extents);
-  model.graph = build_graph(architecture, extents, model.config);
+  model.graph = build_graph({architecture, extents, model.config.fuse_qkv}, model.config);
   model.vision.side = model.config.image_size;
   // The checkpoint's preprocessing resizes to 384 of which 378 are used; any other size is used whole.
   model.vision.resize = model.vision.side == extents.side ? extents.resize : model.vision.side;
@@ -233,8 +293,12 @@ Model build(Config config) {
   model.vision.patch = kPatch;
   model.vision.class_row = architecture.class_token;
   model.vision.input = architecture.input;
+  if (architecture.rope) {
+    RopeTables tables = rope_tables(model.config.image_size / kPatch, extents.width / extents.heads);
+    model.constants = {{kCosine, std::move(tables.cosine)}, {kSine, std::move(tables.sine)}};
+  }
   for (const graph::Value& value : model.graph.values)
-    if (value.kind == graph::ValueKind::Parameter) model.parameters += tensor::elements(value.shape);
+    if (is_trained(model, value)) model.parameters += tensor::elements(value.shape);
   return model;
 }
 

@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "base/version.h"
-#include "model/model.h"
 #include "tools/help.h"
 #include "tools/ipu_e2e.h"
 
@@ -31,8 +30,8 @@ void model_options(CLI::App& app, IpuE2e& e, Texts& t) {
       ->default_str("siglip-vit-benchmark")
       ->check(CLI::IsMember({"siglip-vit-benchmark"}));
   app.add_option("--vit-model", e.recipe.model.name, "the model")
-      ->type_name(type_of_words("MODEL", model::names()))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::IsMember({"siglip-so400m", "pe-core-l14-capacity"}));  // the seed's
   app.add_option("--vit-layers", e.recipe.model.layers, "encoder layers")
       ->capture_default_str()
       ->check(CLI::Range(1U, 4096U));

@@ -18,7 +18,7 @@ namespace {
 import::Weights open(const Recipe& recipe, const model::Model& model) {
   std::vector<import::Parameter> parameters;
   for (const graph::Value& value : model.graph.values)
-    if (value.kind == graph::ValueKind::Parameter) parameters.push_back({value.name, value.shape});
+    if (model::is_trained(model, value)) parameters.push_back({value.name, value.shape});
   return import::open_weights(recipe.weights.path, parameters);
 }
 
@@ -83,7 +83,7 @@ void require_same_weights(const Host& host, const Recipe& recipe) {
 }
 
 model::TensorSource tensor_source(const Recipe& recipe, const model::Model& model) {
-  model::TensorSource drawn = model::random_source(model.graph, recipe.seed);
+  model::TensorSource drawn = model::random_source(model, recipe.seed);
   if (recipe.weights.path.empty()) return drawn;
   const auto weights = std::make_shared<const import::Weights>(open(recipe, model));
   return [weights, drawn = std::move(drawn)](const std::string& name) {

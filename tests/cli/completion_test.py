@@ -91,6 +91,7 @@ class Bash(TempDir):
         self.assertEqual(sorted(self.offered("tilewright", "run", "smal")), ["small.ipuexe", "smallfolder"])
         self.assertEqual(self.offered("tilewright", "report", "x", "-o", "smal"), ["smallfolder"])
         self.assertEqual(self.offered("tilewright", "run", "x", "--calls", ""), [])
+        self.assertEqual(self.offered("tilewright", "compile", "p"), ["pe-core-l14", "pe-core-l14-capacity"])
         self.assertEqual(self.offered("ipu-e2e-test", "--vit-model", "p"), ["pe-core-l14-capacity"])
 
 

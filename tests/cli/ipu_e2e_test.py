@@ -88,7 +88,8 @@ class Options(TempDir):
     def test_usage(self):
         for arguments in (["--reference-fp32"], ["--workload", "gemm-smoke"], ["--no-profile", "--profile-output", "x"],
                           ["--reuse-package"], ["--diagnostic-run", "--reference-run"], ["--diagnostic-samples", "3"],
-                          ["--vit-model", "no-such-model"], ["--fp8-scale=99"], ["--tiles", "0"], ["--no-such-option"],
+                          ["--vit-model", "no-such-model"], ["--vit-model", "pe-core-l14"],
+                          ["--fp8-scale=99"], ["--tiles", "0"], ["--no-such-option"],
                           ["--reference-fixture", "x"], ["--vit-image-size", "15"]):
             with self.subTest(arguments):
                 done = ipu_e2e(*[a for a in SMALL if arguments[0] != "--workload" or a not in ("--workload", "siglip-vit-benchmark")],

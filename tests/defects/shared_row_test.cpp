@@ -170,7 +170,7 @@ TEST(SharedRows, WholeModelIsExactInEveryCall) {
   const compile::Result result = compile::compile(device, model.graph, options, quiet);
   EXPECT_GT(patch_calls(result), 0U);
 
-  model::Tensors random(model::random_source(model.graph, 1));
+  model::Tensors random(model::random_source(model, 1));
   const auto host = [&](const std::string& n) -> const std::vector<float>& { return random(n); };
   const std::vector<float>& patches = random(model.vision.input);
   std::vector<std::uint16_t> half(patches.size());

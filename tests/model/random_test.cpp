@@ -82,8 +82,9 @@ TEST(Random, TensorsOfAGraphAreMadeOnceByName) {
   graph::Builder builder("test");
   const ValueId x = builder.host("left", {40, 100});
   const ValueId w = builder.parameter("right", {100, 400});
-  const graph::Graph g = builder.finish({builder.gemm("product", x, w)});
-  Tensors random(random_source(g, 1));
+  Model model;
+  model.graph = builder.finish({builder.gemm("product", x, w)});
+  Tensors random(random_source(model, 1));
   const auto& right = random("right");
   EXPECT_EQ(&right, &random("right"));
   EXPECT_NEAR(deviation(right), 0.1, 0.005);  // 1/sqrt of the second-to-last extent

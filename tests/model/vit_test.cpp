@@ -25,6 +25,7 @@ Config config(const std::string& name, std::uint32_t layers = 0, std::uint32_t b
 }
 const char* const kSiglip = "siglip-so400m";
 const char* const kPe = "pe-core-l14-capacity";
+const char* const kPeCore = "pe-core-l14";
 
 std::size_t count(const Graph& g, OpKind kind) {
   std::size_t n = 0;
@@ -65,6 +66,11 @@ TEST(Vit, HasThePublishedSize) {
   // 192,181,880,832 counts the 576 image patches; the zero class row adds one row of the embedding.
   EXPECT_EQ(macs(pe.graph), 192'181'880'832U + 588U * 1024U);
   EXPECT_EQ(build(config(kSiglip, 0, 1, false)).parameters, 428'225'600U);
+  // The tables of rotary positions are constants; the class vector is part of the positions (B.2).
+  const Model core = build(config(kPeCore));
+  EXPECT_EQ(core.parameters, 317'150'208U);
+  EXPECT_EQ(macs(core.graph), macs(pe.graph));
+  EXPECT_EQ(core.config.layers, 24U);
 }
 
 TEST(Vit, TensorsHaveThePublishedNamesAndShapes) {

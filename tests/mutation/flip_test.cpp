@@ -204,7 +204,7 @@ class Campaign {
     options.plan.tiles = kTiles;
     Progress quiet;
     compile::Result result = compile::compile(device_, model.graph, options, quiet);
-    model::Tensors random(model::random_source(model.graph, 1));
+    model::Tensors random(model::random_source(model, 1));
     package_.weights = compile::pack_weights(
         result, [&](const std::string& n) -> const std::vector<float>& { return random(n); }, 0);
     package_.image = std::move(result.image);

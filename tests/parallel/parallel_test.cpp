@@ -72,7 +72,7 @@ Outcome run(const Case& c, unsigned threads) {
   compile::Result result = compile::compile(device, model.graph, options, progress);
 
   Outcome out;
-  model::Tensors random(model::random_source(model.graph, 1));
+  model::Tensors random(model::random_source(model, 1));
   auto host = [&](const std::string& name) -> const std::vector<float>& { return random(name); };
   package::Package package;
   package.weights = compile::pack_weights(result, host, threads);

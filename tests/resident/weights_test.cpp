@@ -39,7 +39,7 @@ Built small_model(std::uint32_t layers) {
 }
 
 std::vector<Bytes> packed(const Built& b, std::uint64_t seed) {
-  model::Tensors random(model::random_source(b.model.graph, seed));
+  model::Tensors random(model::random_source(b.model, seed));
   return compile::pack_weights(
       b.result, [&](const std::string& name) -> const std::vector<float>& { return random(name); }, 0);
 }

@@ -1,4 +1,4 @@
-// Accuracy over many random weight sets (models.md C.3): the worst cosine of both small models against the
+// Accuracy over many random weight sets (models.md C.3): the worst cosine of the small models against the
 // FP32 reference. The exact interpreter stands for the device, which equals it bit for bit (tested
 // elsewhere).
 #include <fmt/core.h>
@@ -30,7 +30,7 @@ double worst_cosine(const std::string& name, tensor::Precision precision) {
   const std::size_t width = model.graph.at(model.graph.outputs.front()).shape.back();
   double worst = 1;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    model::Tensors random(model::random_source(model.graph, seed));
+    model::Tensors random(model::random_source(model, seed));
     const auto host = [&](const std::string& n) -> const std::vector<float>& { return random(n); };
     const std::vector<float> expected = ref::run(model.graph, host).front();
     const std::vector<float> actual = plan::run_exact(plan, host).front();
@@ -49,7 +49,7 @@ TEST_P(Seeds, Fp16StaysAbove999PerMille) {
   EXPECT_GT(worst_cosine(GetParam(), tensor::Precision::F16), 0.999);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Seeds, ::testing::ValuesIn(model::names()),
+INSTANTIATE_TEST_SUITE_P(Models, Seeds, ::testing::Values("siglip-so400m", "pe-core-l14-capacity"),
                          [](const auto& info) { return info.param.substr(0, info.param.find('-')); });
 
 }  // namespace
