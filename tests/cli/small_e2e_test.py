@@ -5,7 +5,7 @@ import unittest
 
 from harness import PHOTOS, SMALL, TempDir, result, tilewright
 
-MODELS = ["siglip-so400m", "pe-core-l14-capacity"]
+MODELS = ["siglip-so400m", "pe-core-l14-capacity", "pe-core-l14"]
 
 
 class SmallModels(unittest.TestCase):

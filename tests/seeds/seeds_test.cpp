@@ -49,8 +49,11 @@ TEST_P(Seeds, Fp16StaysAbove999PerMille) {
   EXPECT_GT(worst_cosine(GetParam(), tensor::Precision::F16), 0.999);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Seeds, ::testing::Values("siglip-so400m", "pe-core-l14-capacity"),
-                         [](const auto& info) { return info.param.substr(0, info.param.find('-')); });
+INSTANTIATE_TEST_SUITE_P(Models, Seeds, ::testing::ValuesIn(model::names()), [](const auto& info) {
+  std::string name = info.param;  // letters, digits and underscores only
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
 
 }  // namespace
 }  // namespace tw
