@@ -123,6 +123,7 @@ class Builder {
                                     std::vector<std::uint32_t> iterated);
   std::vector<ValueId> end_repeat(std::vector<ValueId> yields);  // the Repeat's results
   Graph finish(std::vector<ValueId> outputs);
+  const Shape& shape(ValueId id) const { return graph_.at(id).shape; }
 
  private:
   ValueId result(Op op);

@@ -33,6 +33,12 @@ bool is_view(OpKind kind) {
   }
 }
 
+// Work on F32 rows.
+bool is_general(OpKind kind) {
+  return kind == OpKind::Unary || kind == OpKind::Binary || kind == OpKind::Softmax ||
+         kind == OpKind::Reduce || kind == OpKind::Concat;
+}
+
 // F16 rows of whole words, as the kernels of a model's own operations need them.
 bool half_rows(const tensor::Shape& shape) {
   return shape.size() >= 2 && boundary_precision(shape) == tensor::Precision::F16;
@@ -65,14 +71,30 @@ void Walk::run() {
   for (std::uint32_t i = 0; i < graph_.values.size(); ++i) {
     const graph::Value& value = graph_.values[i];
     if (value.kind != graph::ValueKind::Host) continue;
-    const TensorId id =
-        draft_.add(value.name, canonical_type(value.shape, draft_.tiles(), draft_.options.policy),
-                   draft_.all_tiles(), Role::Input, true);
+    const TensorId id = draft_.add(
+        value.name,
+        canonical_type(value.shape, draft_.tiles(), draft_.options.policy, input_precision(ValueId(i))),
+        draft_.all_tiles(), Role::Input, true);
     draft_.plan.inputs.push_back(id);
     hold(ValueId(i), id, false);
   }
   region(graph_.ops, graph_.outputs);
   outputs();
+}
+
+// F32 where nothing but general operations reads it.
+tensor::Precision Walk::input_precision(ValueId id) const {
+  const auto reads = [&](const std::vector<ValueId>& list) {
+    return std::ranges::find(list, id) != list.end();
+  };
+  bool general = !reads(graph_.outputs);
+  for (const Op& op : graph_.ops) {
+    if (reads(op.inputs)) general = general && is_general(op.kind);
+    if (op.kind != OpKind::Repeat) continue;
+    const graph::Repeat& repeat = graph_.repeats.at(op.repeat);
+    general = general && !reads(repeat.carried_in) && !reads(repeat.invariant_in);
+  }
+  return general ? tensor::Precision::F32 : boundary_precision(graph_.at(id).shape);
 }
 
 Walk::Region Walk::analyse(std::span<const Op> ops, std::span<const ValueId> results) const {

@@ -23,6 +23,7 @@ class Walk {
     std::map<std::size_t, ValueId>
         fused_add;  // operator index of an Add -> its only consumer's result (a GELU)
   };
+  tensor::Precision input_precision(ValueId id) const;
   Region analyse(std::span<const graph::Op> ops, std::span<const ValueId> results) const;
   void region(std::span<const graph::Op> ops, std::span<const ValueId> results);
   void op(const graph::Op& op, std::size_t index, const Region& region);

@@ -1,0 +1,32 @@
+// What is known of a model's values before it runs: their shapes, and the values of those that are constant.
+// Internal to onnx/.
+#pragma once
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "onnx/model.h"
+
+namespace tw::onnx {
+
+struct Facts {
+  std::map<std::string, Dims> dims;
+  std::map<std::string, Element> elements;
+  std::map<std::string, Tensor> constants;
+  bool constant(const std::string& name) const { return constants.contains(name); }
+};
+
+// Interprets the model once on zeros. The nodes that are left in `model` compute values that are not constant
+// and that an output needs.
+Facts find_facts(Model& model);
+
+// Drops nodes that no output needs.
+void drop_dead(Model& model);
+
+// Convolutions of patches (stride = kernel, no padding, one group) as products; layer norms and GELUs that
+// exporters take apart as one node each. Call find_facts again afterwards.
+void rewrite_patches(Model& model, const Facts& facts);
+void fuse_patterns(Model& model, const Facts& facts);
+
+}  // namespace tw::onnx

@@ -1,0 +1,326 @@
+#include "onnx/lower.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "base/error.h"
+
+namespace tw::onnx {
+namespace {
+
+using graph::Shape;
+using numeric::Binary;
+using numeric::Reduction;
+using numeric::Unary;
+
+const std::map<std::string, Unary> kUnary = {{"Erf", Unary::Erf},
+                                             {"Exp", Unary::Exp},
+                                             {"Log", Unary::Log},
+                                             {"Sqrt", Unary::Sqrt},
+                                             {"Neg", Unary::Negate},
+                                             {"Reciprocal", Unary::Reciprocal},
+                                             {"Abs", Unary::Absolute},
+                                             {"Tanh", Unary::Tanh},
+                                             {"Sigmoid", Unary::Sigmoid},
+                                             {"Relu", Unary::Relu},
+                                             {"HardSwish", Unary::HardSwish}};
+const std::map<std::string, Binary> kBinary = {
+    {"Add", Binary::Add},   {"Sub", Binary::Subtract}, {"Mul", Binary::Multiply}, {"Div", Binary::Divide},
+    {"Pow", Binary::Power}, {"Max", Binary::Maximum},  {"Min", Binary::Minimum},  {"Sum", Binary::Add}};
+const std::map<std::string, Reduction> kReductions = {
+    {"ReduceMean", Reduction::Mean},     {"ReduceSum", Reduction::Sum},
+    {"ReduceMax", Reduction::Maximum},   {"ReduceL2", Reduction::Sum},
+    {"ReduceSumSquare", Reduction::Sum}, {"GlobalAveragePool", Reduction::Mean}};
+const std::set<std::string> kMovements = {"Identity", "Dropout",   "Cast",      "Reshape", "Flatten",
+                                          "Squeeze",  "Unsqueeze", "Transpose", "Expand",  "Slice",
+                                          "Split",    "Concat",    "Gather",    "Tile"};
+const std::set<std::string> kOthers = {"MatMul", "Gemm", "Softmax", "LayerNormalization", "Gelu", "Clip"};
+
+// Inputs that say how, not what: they must be constant.
+std::size_t first_parameter(const std::string& op) {
+  if (op == "Concat" || op == "MatMul" || op == "Gemm" || op == "LayerNormalization" || op == "Clip" ||
+      kBinary.contains(op))
+    return SIZE_MAX;
+  return 1;
+}
+
+const Dims& dims_of(const Node& node, const Facts& facts, std::size_t i) {
+  return facts.dims.at(node.inputs.at(i));
+}
+
+std::int64_t product(const Dims& dims) {
+  return std::accumulate(dims.begin(), dims.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+}  // namespace
+
+std::int64_t number(const Node& node, const char* key, std::int64_t otherwise) {
+  const auto* found = node.attribute<std::int64_t>(key);
+  return found == nullptr ? otherwise : *found;
+}
+float real(const Node& node, const char* key, float otherwise) {
+  const auto* found = node.attribute<float>(key);
+  return found == nullptr ? otherwise : *found;
+}
+bool has(const Node& node, std::size_t i) { return i < node.inputs.size() && !node.inputs[i].empty(); }
+std::vector<std::int64_t> list(const Node& node, const Facts& facts, const char* key, std::size_t i) {
+  if (const auto* found = node.attribute<std::vector<std::int64_t>>(key)) return *found;
+  if (has(node, i) && facts.constant(node.inputs[i])) return facts.constants.at(node.inputs[i]).ints;
+  return {};
+}
+std::uint32_t axis_of(std::int64_t axis, std::size_t rank) {
+  return static_cast<std::uint32_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
+}
+
+Shape graph_shape(const Dims& dims) {
+  Shape shape;
+  for (const std::int64_t d : dims) shape.push_back(static_cast<std::uint32_t>(d));
+  return shape.empty() ? Shape{1} : shape;
+}
+
+bool is_movement(const Node& node) { return node.domain.empty() && kMovements.contains(node.op_type); }
+
+std::string why_not(const Node& node, const Facts& facts, std::int64_t opset) {
+  const std::string& op = node.op_type;
+  const bool known =
+      node.domain.empty() && (kUnary.contains(op) || kBinary.contains(op) || kReductions.contains(op) ||
+                              kMovements.contains(op) || kOthers.contains(op));
+  if (!known) return "no form for the device";
+  if (opset < 7 && kBinary.contains(op)) return "its broadcasting before opset 7";
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!has(node, i)) continue;
+    const bool how = i >= first_parameter(op);
+    if (how && !facts.constant(node.inputs[i])) return fmt::format("input {} is not constant", i);
+    const bool given = facts.constant(node.inputs[i]) && is_integer(facts.elements.at(node.inputs[i]));
+    if (!how && !given && !is_floating(facts.elements.at(node.inputs[i]))) return "integers";
+    if (!how && product(dims_of(node, facts, i)) < 1) return "an empty tensor";
+  }
+  for (const std::string& name : node.outputs) {
+    if (name.empty() || !facts.dims.contains(name)) continue;
+    if (!is_floating(facts.elements.at(name))) return "integers";
+    const std::int64_t count = product(facts.dims.at(name));
+    if (count < 1 || count > (std::int64_t{1} << 31)) return "a tensor that is empty or absurdly large";
+  }
+  if (op == "Cast" && number(node, "to", 1) == static_cast<std::int64_t>(Element::BFloat16))
+    return "BFLOAT16 rounding";
+  if (op == "Dropout" && node.outputs.size() > 1) return "its mask";
+  return "";
+}
+
+double work_of(const Node& node, const Facts& facts) {
+  if (node.op_type != "MatMul" && node.op_type != "Gemm") return 0;
+  const Dims& x = dims_of(node, facts, 0);
+  const bool turned = node.op_type == "Gemm" && number(node, "transA", 0) != 0;
+  const std::int64_t k = x.empty() ? 1 : turned ? x.front() : x.back();
+  return static_cast<double>(product(facts.dims.at(node.outputs[0]))) * static_cast<double>(k);
+}
+
+Lowering::Lowering(const std::string& name, const Facts& facts, std::int64_t opset)
+    : facts_(facts), opset_(opset), builder_(name) {}
+
+void Lowering::host(const std::string& name) {
+  values_[name] = builder_.host(name, graph_shape(facts_.dims.at(name)));
+}
+
+std::string Lowering::path() {
+  const int n = paths_[node_]++;
+  return n == 0 ? node_ : fmt::format("{}#{}", node_, n + 1);
+}
+
+Shape Lowering::out_shape(const Node& node, std::size_t i) const {
+  return graph_shape(facts_.dims.at(node.outputs.at(i)));
+}
+
+void Lowering::give(const Node& node, ValueId id, std::size_t i) {
+  values_[node.outputs.at(i)] = reshaped(id, out_shape(node, i));
+}
+
+ValueId Lowering::parameter(const std::string& name, const Shape& shape, std::vector<float> values) {
+  std::string unique = name;
+  for (int n = 2; parameters.contains(unique); ++n) unique = fmt::format("{}#{}", name, n);
+  parameters[unique] = std::move(values);
+  return builder_.parameter(unique, shape);
+}
+
+ValueId Lowering::value(const std::string& name) {
+  if (const auto found = values_.find(name); found != values_.end()) return found->second;
+  const Tensor& tensor = facts_.constants.at(name);
+  std::vector<float> values = tensor.floats;
+  if (is_integer(tensor.element)) values.assign(tensor.ints.begin(), tensor.ints.end());
+  return values_[name] = parameter(name, graph_shape(tensor.dims), std::move(values));
+}
+
+// A vector of a norm; its axes may be several.
+ValueId Lowering::vector(const Node& node, std::size_t input, std::uint32_t width, float otherwise) {
+  if (!has(node, input))
+    return parameter(node_ + (input == 1 ? ".scale" : ".bias"), {width},
+                     std::vector<float>(width, otherwise));
+  return reshaped(value(node.inputs[input]), {width});
+}
+
+void Lowering::lower(const Node& node) {
+  node_ = node.outputs.at(0);
+  if (kUnary.contains(node.op_type) || kBinary.contains(node.op_type) || node.op_type == "Gelu")
+    pointwise(node);
+  else if (kReductions.contains(node.op_type))
+    reduce(node);
+  else if (kMovements.contains(node.op_type))
+    move(node);
+  else if (node.op_type == "MatMul")
+    matmul(node);
+  else if (node.op_type == "Gemm")
+    gemm(node);
+  else if (node.op_type == "Softmax")
+    softmax(node);
+  else if (node.op_type == "LayerNormalization")
+    layer_norm(node);
+  else
+    clip(node);
+}
+
+void Lowering::pointwise(const Node& node) {
+  ValueId x = value(node.inputs[0]);
+  if (node.op_type == "Gelu") {
+    const auto* form = node.attribute<std::string>("approximate");
+    return give(node, form != nullptr && *form == "tanh" ? builder_.gelu(path(), x)
+                                                         : builder_.unary(path(), Unary::GeluErf, x));
+  }
+  if (const auto f = kUnary.find(node.op_type); f != kUnary.end())
+    return give(node, builder_.unary(path(), f->second, x));
+  const Binary f = kBinary.at(node.op_type);
+  for (std::size_t i = 1; i < node.inputs.size(); ++i) {
+    const ValueId y = value(node.inputs[i]);
+    x = f == Binary::Add ? builder_.add(path(), x, y) : builder_.binary(path(), f, x, y);
+  }
+  give(node, x);
+}
+
+void Lowering::matmul(const Node& node) {
+  ValueId x = value(node.inputs[0]), y = value(node.inputs[1]);
+  Shape left = builder_.shape(x), right = builder_.shape(y);
+  if (left.size() == 1) left.insert(left.begin(), 1);
+  if (right.size() == 1) right.push_back(1);
+  give(node, builder_.gemm(path(), reshaped(x, left), reshaped(y, right)));
+}
+
+void Lowering::gemm(const Node& node) {
+  ValueId x = value(node.inputs[0]);
+  if (number(node, "transA", 0) != 0) x = builder_.transpose(path(), x, {1, 0});
+  const float alpha = real(node, "alpha", 1.0F), beta = real(node, "beta", 1.0F);
+  const bool turned = number(node, "transB", 0) != 0;
+  ValueId y;
+  if (facts_.constant(node.inputs[1])) {  // as the matrix that a product takes
+    const Tensor& t = facts_.constants.at(node.inputs[1]);
+    const auto rows = static_cast<std::size_t>(t.dims[0]), cols = static_cast<std::size_t>(t.dims[1]);
+    std::vector<float> matrix(t.floats.size());
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t c = 0; c < cols; ++c)
+        matrix[turned ? c * rows + r : r * cols + c] = alpha * t.floats[r * cols + c];
+    const Shape shape = graph_shape(turned ? Dims{t.dims[1], t.dims[0]} : t.dims);
+    y = parameter(node.inputs[1], shape, std::move(matrix));
+  } else {
+    y = value(node.inputs[1]);
+    if (turned) y = builder_.transpose(path(), y, {1, 0});
+  }
+  ValueId out = builder_.gemm(path(), x, y);
+  if (alpha != 1.0F && !facts_.constant(node.inputs[1]))
+    out = builder_.binary(path(), Binary::Multiply, out, parameter(node_ + ".alpha", {1}, {alpha}));
+  if (has(node, 2)) {
+    ValueId c = value(node.inputs[2]);
+    if (beta != 1.0F)
+      c = builder_.binary(path(), Binary::Multiply, c, parameter(node_ + ".beta", {1}, {beta}));
+    out = builder_.add(path(), out, c);
+  }
+  give(node, out);
+}
+
+void Lowering::softmax(const Node& node) {
+  const ValueId x = value(node.inputs[0]);
+  const Shape shape = builder_.shape(x);
+  const std::uint32_t axis = axis_of(number(node, "axis", opset_ < 13 ? 1 : -1), shape.size());
+  if (opset_ < 13) {  // over all axes from `axis` on
+    std::uint32_t outer = 1;
+    for (std::uint32_t i = 0; i < axis; ++i) outer *= shape[i];
+    const Shape flat{outer, static_cast<std::uint32_t>(tensor::elements(shape)) / outer};
+    return give(node, builder_.softmax(path(), reshaped(x, flat)));
+  }
+  std::vector<std::uint32_t> back(shape.size());
+  std::iota(back.begin(), back.end(), 0U);
+  if (axis + 1 == shape.size()) return give(node, builder_.softmax(path(), x));
+  const ValueId y = builder_.softmax(path(), moved_last(x, {axis}));
+  for (std::uint32_t i = 0; i < back.size(); ++i)
+    back[i] = i < axis ? i : i == axis ? static_cast<std::uint32_t>(shape.size()) - 1 : i - 1;
+  give(node, builder_.transpose(path(), y, back));
+}
+
+void Lowering::reduce(const Node& node) {
+  ValueId x = value(node.inputs[0]);
+  const Shape shape = builder_.shape(x);
+  std::vector<std::uint32_t> axes;
+  for (const std::int64_t a : list(node, facts_, "axes", 1)) axes.push_back(axis_of(a, shape.size()));
+  if (node.op_type == "GlobalAveragePool")
+    for (std::uint32_t i = 2; i < shape.size(); ++i) axes.push_back(i);
+  if (axes.empty() && number(node, "noop_with_empty_axes", 0) != 0) return give(node, x);
+  if (axes.empty()) {
+    axes.resize(shape.size());
+    std::iota(axes.begin(), axes.end(), 0U);
+  }
+  std::ranges::sort(axes);
+  std::uint32_t width = 1;
+  for (const std::uint32_t a : axes) width *= shape[a];
+  const bool root = node.op_type == "ReduceL2";
+  if (root || node.op_type == "ReduceSumSquare") x = builder_.binary(path(), Binary::Multiply, x, x);
+  const auto rows = static_cast<std::uint32_t>(tensor::elements(shape)) / width;
+  ValueId y =
+      builder_.reduce(path(), kReductions.at(node.op_type), reshaped(moved_last(x, axes), {rows, width}));
+  if (root) y = builder_.unary(path(), Unary::Sqrt, y);
+  give(node, y);
+}
+
+void Lowering::layer_norm(const Node& node) {
+  const ValueId x = value(node.inputs[0]);
+  const Shape shape = builder_.shape(x);
+  const std::uint32_t axis = axis_of(number(node, "axis", -1), shape.size());
+  const float epsilon = real(node, "epsilon", 1e-5F);
+  std::uint32_t rows = 1;
+  for (std::uint32_t i = 0; i < axis; ++i) rows *= shape[i];
+  const std::uint32_t width = static_cast<std::uint32_t>(tensor::elements(shape)) / rows;
+  const bool last = axis + 1 == shape.size();
+  const ValueId flat = last ? x : reshaped(x, {rows, width});
+  give(node, builder_.layer_norm(path(), flat, vector(node, 1, width, 1.0F), vector(node, 2, width, 0.0F),
+                                 epsilon));
+  const auto wanted = [&](std::size_t i) { return i < node.outputs.size() && !node.outputs[i].empty(); };
+  if (!wanted(1) && !wanted(2)) return;
+  const ValueId mean = builder_.reduce(path(), Reduction::Mean, flat);
+  if (wanted(1)) give(node, mean, 1);
+  if (!wanted(2)) return;
+  const ValueId centred = builder_.binary(path(), Binary::Subtract, flat, mean);
+  const ValueId variance =
+      builder_.reduce(path(), Reduction::Mean, builder_.binary(path(), Binary::Multiply, centred, centred));
+  const ValueId sum = builder_.add(path(), variance, parameter(node_ + ".epsilon", {1}, {epsilon}));
+  give(node, builder_.unary(path(), Unary::Reciprocal, builder_.unary(path(), Unary::Sqrt, sum)), 2);
+}
+
+void Lowering::clip(const Node& node) {
+  ValueId x = value(node.inputs[0]);
+  const auto bound = [&](const char* key, std::size_t i) -> std::optional<ValueId> {
+    if (has(node, i)) return value(node.inputs[i]);
+    const auto* found = node.attribute<float>(key);
+    if (found == nullptr) return {};
+    return parameter(fmt::format("{}.{}", node_, key), {1}, {*found});
+  };
+  if (const auto low = bound("min", 1)) x = builder_.binary(path(), Binary::Maximum, x, *low);
+  if (const auto high = bound("max", 2)) x = builder_.binary(path(), Binary::Minimum, x, *high);
+  give(node, x);
+}
+
+graph::Graph Lowering::finish(const std::vector<std::string>& outputs) {
+  std::vector<ValueId> ids;
+  for (const std::string& name : outputs) ids.push_back(value(name));
+  return builder_.finish(ids);
+}
+
+}  // namespace tw::onnx

@@ -1,0 +1,68 @@
+// ONNX nodes as operations of the graph. Internal to onnx/.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "onnx/facts.h"
+
+namespace tw::onnx {
+
+graph::Shape graph_shape(const Dims& dims);  // a scalar is [1]
+
+// Empty: the device can run it. Else why not.
+std::string why_not(const Node& node, const Facts& facts, std::int64_t opset);
+// Multiply-adds of its products.
+double work_of(const Node& node, const Facts& facts);
+// Only moves elements.
+bool is_movement(const Node& node);
+
+// Attributes and constant inputs of a node.
+std::int64_t number(const Node& node, const char* key, std::int64_t otherwise);
+float real(const Node& node, const char* key, float otherwise);
+// A list that newer opsets pass as input i and older ones as an attribute; empty: neither, or not constant.
+std::vector<std::int64_t> list(const Node& node, const Facts& facts, const char* key, std::size_t i);
+bool has(const Node& node, std::size_t i);
+std::uint32_t axis_of(std::int64_t axis, std::size_t rank);
+
+class Lowering {
+ public:
+  Lowering(const std::string& name, const Facts& facts, std::int64_t opset);
+  void host(const std::string& name);
+  void lower(const Node& node);  // why_not() is empty
+  graph::Graph finish(const std::vector<std::string>& outputs);
+  std::map<std::string, std::vector<float>> parameters;
+
+ private:
+  ValueId value(const std::string& name);
+  ValueId parameter(const std::string& name, const graph::Shape& shape, std::vector<float> values);
+  ValueId vector(const Node& node, std::size_t input, std::uint32_t width, float otherwise);
+  void pointwise(const Node& node);
+  void matmul(const Node& node);
+  void gemm(const Node& node);
+  void softmax(const Node& node);
+  void reduce(const Node& node);
+  void layer_norm(const Node& node);
+  void clip(const Node& node);
+  // Movements, lower_moves.cpp.
+  void move(const Node& node);
+  void slice(const Node& node);
+  void split(const Node& node);
+  ValueId pick(ValueId x, std::uint32_t axis, const std::vector<std::int64_t>& indices);
+  ValueId reshaped(ValueId x, const graph::Shape& shape);
+  ValueId moved_last(ValueId x, const std::vector<std::uint32_t>& axes);  // those axes behind the others
+
+  graph::Shape out_shape(const Node& node, std::size_t i = 0) const;
+  void give(const Node& node, ValueId id, std::size_t i = 0);
+  std::string path();  // of the next operation: the node's output, made unique
+
+  const Facts& facts_;
+  std::int64_t opset_;
+  graph::Builder builder_;
+  std::map<std::string, ValueId> values_;
+  std::map<std::string, int> paths_;
+  std::string node_;  // name of what is being lowered
+};
+
+}  // namespace tw::onnx
