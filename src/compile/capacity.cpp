@@ -58,7 +58,9 @@ std::vector<Suggestion> suggestions(const plan::Plan& plan, const tile::TilePlac
     }
   }
   std::vector<Suggestion> out;
-  if (transient > 0)
+  const bool batched =
+      std::ranges::any_of(plan.inputs, [&](TensorId input) { return plan.at(input).type.shape.front() > 1; });
+  if (transient > 0 && batched)
     out.push_back({"half the batch (--batch): activations and their copies halve", transient / 2});
   if (layers > 1) out.push_back({fmt::format("one layer fewer than {} (--layers)", layers), layer});
   std::ranges::stable_sort(out, std::ranges::greater{}, &Suggestion::saves_bytes);

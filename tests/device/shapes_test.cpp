@@ -66,6 +66,8 @@ void expect_too_large(const Row& row, const Error& error) {
   EXPECT_GT(bytes, std::uint64_t{638976} * row.tiles);
   ASSERT_TRUE(error.capacity);
   EXPECT_GT(error.capacity->needed_bytes, error.capacity->available_bytes);
+  for (const Suggestion& s : error.capacity->suggestions)  // a batch of one has no half
+    EXPECT_TRUE(row.e.batch > 1 || s.change.find("batch") == std::string::npos) << s.change;
 }
 
 void check(const Row& row) {
