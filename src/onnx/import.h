@@ -20,7 +20,7 @@ struct Program {
   Model prefix;        // model inputs -> host values of the graph and what else the suffix needs
   graph::Graph graph;  // scalars have the shape [1]
   std::vector<std::string> outputs;  // ONNX names of the graph's outputs
-  Model suffix;        // graph outputs, prefix outputs and model inputs -> model outputs
+  Model suffix;                      // graph outputs, prefix outputs and model inputs -> model outputs
   std::map<std::string, std::vector<float>> parameters;  // of the graph
   std::vector<std::string> notes;                        // what runs on the host, and why; a line each
 };

@@ -1,4 +1,5 @@
 #include "tools/advise.h"
+#include "tools/source.h"
 
 #include <fmt/core.h>
 
@@ -18,7 +19,7 @@ constexpr std::size_t kSuggestions = 3;
 std::optional<std::uint64_t> estimate(const Host& host, const Recipe& recipe) {
   Progress silent;
   try {
-    const model::Model model = model::build(recipe.model);
+    const model::Model model = open_source(recipe).model;
     return plan::build(host.device, model.graph, compile_options(recipe, host.threads).plan, silent)
         .estimated_tensor_bytes;
   } catch (const Error&) {

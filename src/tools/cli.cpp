@@ -1,6 +1,10 @@
 #include "tools/cli.h"
 
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <utility>
 
 #include "base/error.h"
 #include "base/version.h"
@@ -36,7 +40,7 @@ struct Texts {
   std::string rounding = "balanced", precision = "fp8", policy = "default", attention = "auto", relays = "on",
               reference = "fp32", weights = "random", progress = "auto", policies = "both";
   std::string batches = "1", layers, tiles;
-  std::vector<std::string> precisions;
+  std::vector<std::string> precisions, dims, inputs;
   bool fuse = false, no_fuse = false;
 };
 
@@ -72,6 +76,7 @@ void model_options(CLI::App& app, Invocation& i, Texts& t) {
   app.add_option("--fragment-limit", i.recipe.fragment_limit, "sends and receives per tile")
       ->capture_default_str()
       ->check(CLI::Range(1U, 1U << 24));
+  app.add_option("--dim", t.dims, "ONNX: a symbolic extent, NAME=N (repeatable)")->type_name("NAME=N");
   app.add_flag("--small", i.recipe.model.small, "the small test variant");
   app.add_option("--image-size", i.recipe.model.image_size, "image side in pixels, a multiple of 14")
       ->check(CLI::Range(14U, 4096U));
@@ -126,6 +131,12 @@ void run_options(CLI::App& app, Invocation& i, Texts& t) {
       ->check(CLI::Range(1U, 1000000U));
   app.add_option("--image", i.run.images, "photograph (repeatable; cycled over the batch)")
       ->type_name("FILE");
+  app.add_option(
+         "--input", t.inputs,
+         "ONNX: NAME=FILE, values of an input (TensorProto .pb, or raw little-endian F32); repeatable")
+      ->type_name("NAME=FILE");
+  app.add_option("--save-outputs", i.run.outputs, "folder for the outputs of the last call (raw F32)")
+      ->type_name("DIR");
   app.add_option("--reference", t.reference, "what to check against")
       ->capture_default_str()
       ->check(CLI::IsMember({"fp32", "exact", "both", "none"}));
@@ -156,7 +167,31 @@ void common_options(CLI::App& app, Invocation& i, Texts& t) {
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}));
 }
 
+// NAME=VALUE.
+std::pair<std::string, std::string> pair_of(const char* option, const std::string& text) {
+  const std::size_t at = text.find('=');
+  if (at == std::string::npos || at == 0 || at + 1 == text.size())
+    throw Error(ErrorKind::Usage, fmt::format("{} {}: expected NAME=VALUE", option, text));
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+std::int64_t extent_of(const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size() || value < 1)
+    throw Error(ErrorKind::Usage, fmt::format("--dim: \"{}\" is no extent", text));
+  return value;
+}
+
 void apply(Invocation& i, const Texts& t) {
+  for (const std::string& text : t.dims) {
+    const auto [name, value] = pair_of("--dim", text);
+    i.recipe.dims[name] = extent_of(value);
+  }
+  for (const std::string& text : t.inputs) {
+    const auto [name, file] = pair_of("--input", text);
+    i.run.inputs[name] = file;
+  }
   i.recipe.precision = t.precision == "fp8" ? tensor::Precision::F8 : tensor::Precision::F16;
   i.recipe.policy = t.policy == "capacity" ? plan::Policy::Capacity : plan::Policy::Default;
   i.recipe.attention = t.attention == "streaming"      ? plan::Attention::Streaming

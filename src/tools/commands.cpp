@@ -31,6 +31,13 @@ void print_json(const Invocation& i, const std::string& text) {
   if (!i.json.empty()) write_text(text, i.json);
 }
 
+// What an ONNX model leaves to the host.
+std::string notes_table(const std::vector<std::string>& notes) {
+  std::string text;
+  for (const std::string& note : notes) text += fmt::format("  host                       {}\n", note);
+  return text;
+}
+
 PackageFile write_package(const Invocation& i, Compiled& compiled) {
   PackageFile file;
   if (i.package.empty()) return file;
@@ -83,6 +90,7 @@ int compile_command(const Invocation& i, const Host& host) {
   Compiled compiled = compile_or_tell(i, host);
   const PackageFile file = write_package(i, compiled);
   host.progress->finish();
+  print_table(i, notes_table(compiled.notes));
   print_table(i, compile_table(i.recipe, compiled.model, compiled.result.report) +
                      fmt::format("  package                    {} ({} B, sha256 {})\n", file.file, file.bytes,
                                  file.sha256));
@@ -96,7 +104,8 @@ int e2e_command(const Invocation& i, const Host& host) {
   Compiled compiled = compile_or_tell(i, host);
   const PackageFile file = write_package(i, compiled);
   host.progress->finish();
-  print_table(i, compile_table(i.recipe, compiled.model, compiled.result.report));
+  print_table(i,
+              notes_table(compiled.notes) + compile_table(i.recipe, compiled.model, compiled.result.report));
   report_if_asked(i, host, compiled, file);
   const RunReport report = run_package(host, compiled.recipe, compiled.package, i.run);
   print_table(i, operation_table(compiled.result.report, report) + run_table(host, report) +

@@ -112,15 +112,17 @@ std::vector<std::uint64_t> sample_indices(std::uint64_t elements, std::uint32_t 
 
 CompareReport compare_package(const Host& host, const Recipe& recipe, const RunOptions& options,
                               const Sampling& sampling) {
-  const model::Model model = model::build(recipe.model);
+  const Source source = open_source(recipe);
+  const model::Model& model = source.model;
   compile::Options compile_opts = compile_options(recipe, host.threads);
   compile_opts.checkpoints = true;
   const compile::Result built = compile::optimise(host.device, model.graph, compile_opts, *host.progress);
   model::Tensors tensors(tensor_source(recipe, model));
-  const Inputs inputs(model, options.images, recipe.seed);
-  const std::vector<float> patches = inputs.values(0);
+  const Inputs inputs(source, options.images, options.inputs, recipe.seed);
+  const std::map<std::string, std::vector<float>> values = inputs.host_values(0);
   auto data = [&](const std::string& name) -> const std::vector<float>& {
-    return name == inputs.name() ? patches : tensors(name);
+    const auto given = values.find(name);
+    return given != values.end() ? given->second : tensors(name);
   };
 
   host.progress->stage("exact");
@@ -168,7 +170,10 @@ CompareReport compare_package(const Host& host, const Recipe& recipe, const RunO
       built, [&](const std::string& name) -> const std::vector<float>& { return tensors(name); },
       host.threads);
   report.fault = machine.initialize(weights, 1).fault;
-  if (!report.fault) report.fault = machine.run({encode_f16(patches)}, host.progress).fault;
+  std::vector<std::vector<std::uint8_t>> input;
+  for (const package::Binding& b : built.image.bindings)
+    if (b.kind == package::BindingKind::Input) input.push_back(encoded(values.at(b.name), b.dtype));
+  if (!report.fault) report.fault = machine.run(input, host.progress).fault;
   host.progress->finish();
   report.pass = !report.fault && !report.first && report.operations.size() == exact.size();
   return report;

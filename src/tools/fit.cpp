@@ -13,6 +13,7 @@
 #include "base/parallel.h"
 #include "tools/files.h"
 #include "tools/json.h"
+#include "tools/source.h"
 
 namespace tw::tools {
 namespace {
@@ -81,7 +82,7 @@ FitAttempt attempt(const Host& host, const Recipe& recipe, const model::Model& m
 }
 
 void decide(const Host& host, const Target& target, const FitOptions& options, FitCache& cache, FitRow& row) {
-  const model::Model model = model::build(row.recipe.model);
+  const model::Model model = open_source(row.recipe).model;
   row.recipe.model = model.config;
   row.parameters = model.parameters;
   row.bound = fit_bound(target.device, model, row.recipe);
@@ -185,7 +186,7 @@ FitReport fit(const Host& host, const Recipe& recipe, const FitOptions& options)
   FitReport report;
   for (const Target& t : targets) report.targets.push_back(t.name);
   report.rows = combinations(recipe, options, targets.size());
-  for (const FitRow& row : report.rows) model::build(row.recipe.model);  // what does not exist, first
+  for (const FitRow& row : report.rows) open_source(row.recipe);  // what does not exist, first
   FitCache cache(options.cache, !options.no_cache);
   host.progress->stage("fit", report.rows.size());
   const auto one = [&](FitRow& row) {

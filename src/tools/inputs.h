@@ -1,34 +1,49 @@
-// The input batches of calls: photographs through each model's preprocessing, or random patches.
+// What goes into a call and comes out of it: photographs through each model's preprocessing, files, or drawn
+// values; of an ONNX file also what the host does before and after the device.
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
-#include "model/model.h"
+#include "onnx/interpret.h"
+#include "tools/source.h"
 
 namespace tw::tools {
 
-// The patches tensor of a batch, one image per slot; images cycle over calls and slots (decisions.md 39).
+using Arrays = std::vector<std::vector<float>>;
+
+// Files of an ONNX model's inputs by name: a TensorProto (.pb), or little-endian F32 row-major.
+using InputFiles = std::map<std::string, std::filesystem::path>;
+
 class Inputs {
  public:
-  // Error{File} when a photograph cannot be read.
-  Inputs(const model::Model& model, const std::vector<std::filesystem::path>& files, std::uint64_t seed);
+  // Photographs fill the slots of a batch and cycle over calls (decisions.md 39). Error{File} when one cannot
+  // be read; Error{Usage} for photographs of an ONNX model and files of a built-in one.
+  Inputs(const Source& source, const std::vector<std::filesystem::path>& images, const InputFiles& files,
+         std::uint64_t seed);
   // Identifies the batch of a call: equal keys, equal inputs.
   std::vector<std::size_t> key(std::uint32_t call) const;
-  std::vector<float> values(std::uint32_t call) const;  // row-major, shape of the patches tensor
-  const std::string& name() const { return name_; }
+  // Of the graph, row-major, by name.
+  std::map<std::string, std::vector<float>> host_values(std::uint32_t call) const;
+  // The model's outputs from those of the graph.
+  Arrays results(Arrays graph_outputs) const;
+  // The model's outputs in FP32, of an ONNX file by its own operators.
+  Arrays onnx_reference(unsigned threads) const;
+  std::vector<std::string> output_names() const;
 
  private:
-  std::uint32_t batch_;
-  std::string name_;
-  tensor::Shape shape_;
+  void draw_onnx(const InputFiles& files, std::uint64_t seed);
+  const Source& source_;
+  tensor::Shape shape_;  // of the patches
   std::vector<std::vector<float>> images_;
   std::vector<float> random_;
+  onnx::Values given_, known_;  // of an ONNX file: its inputs; with the prefix's results
 };
 
-// Row-major F16 bytes of an input or output binding.
-std::vector<std::uint8_t> encode_f16(const std::vector<float>& values);
-std::vector<float> decode_f16(const std::vector<std::uint8_t>& bytes);
+// Row-major bytes of an input or output binding: "f16" or "f32".
+std::vector<std::uint8_t> encoded(const std::vector<float>& values, const std::string& dtype);
+std::vector<float> decoded(const std::vector<std::uint8_t>& bytes, const std::string& dtype);
 
 }  // namespace tw::tools

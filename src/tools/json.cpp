@@ -7,6 +7,7 @@
 
 #include "base/version.h"
 #include "ref/ref.h"
+#include "tools/source.h"
 
 namespace tw::tools {
 namespace {
@@ -112,7 +113,7 @@ std::string summary_json(const Device& device, const Recipe& recipe, const model
 }
 
 std::string refused_summary_json(const Device& device, const Recipe& recipe) {
-  return job(device, recipe, model::build(recipe.model), false).dump();
+  return job(device, recipe, open_source(recipe).model, false).dump();
 }
 
 std::string compile_json(const Host& host, const Recipe& recipe, const model::Model& model,

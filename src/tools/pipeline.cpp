@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "plan/exact.h"
 #include "ref/ref.h"
 #include "tools/advise.h"
+#include "tools/files.h"
 #include "tools/inputs.h"
 #include "tools/json.h"
 #include "tools/weights.h"
@@ -34,38 +36,43 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 // References of one distinct input, made on first use.
 class References {
  public:
-  References(const Host& host, const Recipe& recipe, const model::Model& model, const Checks& checks)
-      : host_(host), model_(model), checks_(checks) {
+  References(const Host& host, const Recipe& recipe, const Source& source, const Inputs& inputs,
+             const Checks& checks)
+      : host_(host), source_(source), model_(source.model), inputs_(inputs), checks_(checks) {
     if (checks.fp32 || checks.exact)
-      tensors_ = std::make_unique<model::Tensors>(tensor_source(recipe, model));
+      tensors_ = std::make_unique<model::Tensors>(tensor_source(recipe, model_));
     if (!checks.exact) return;
     exact_seconds = seconds_of([&] {
       plan_ =
-          plan::build(host.device, model.graph, compile_options(recipe, host.threads).plan, *host.progress);
+          plan::build(host.device, model_.graph, compile_options(recipe, host.threads).plan, *host.progress);
     });
   }
 
   struct Expected {
-    std::vector<float> fp32, exact;
+    Arrays fp32;   // of the model
+    Arrays exact;  // of the graph
   };
-  const Expected& of(const std::vector<std::size_t>& key, const std::string& input,
-                     const std::vector<float>& values) {
+  const Expected& of(const std::vector<std::size_t>& key,
+                     const std::map<std::string, std::vector<float>>& values) {
     auto [it, fresh] = cache_.try_emplace(key);
     if (!fresh) return it->second;
     auto host = [&](const std::string& name) -> const std::vector<float>& {
-      return name == input ? values : (*tensors_)(name);
+      const auto given = values.find(name);
+      return given != values.end() ? given->second : (*tensors_)(name);
     };
     if (checks_.fp32) {
       host_.progress->stage("reference");
-      reference_seconds +=
-          seconds_of([&] { it->second.fp32 = ref::run(model_.graph, host, {host_.threads, {}}).front(); });
+      reference_seconds += seconds_of([&] {
+        it->second.fp32 = source_.onnx ? inputs_.onnx_reference(host_.threads)
+                                       : ref::run(model_.graph, host, {host_.threads, {}});
+      });
     }
     if (checks_.exact) {
       host_.progress->stage("exact");
       plan::ExactOptions options;
       options.threads = host_.threads;
       options.drop_group_rounding = checks_.drop_group_rounding;
-      exact_seconds += seconds_of([&] { it->second.exact = plan::run_exact(plan_, host, options).front(); });
+      exact_seconds += seconds_of([&] { it->second.exact = plan::run_exact(plan_, host, options); });
     }
     return it->second;
   }
@@ -73,28 +80,71 @@ class References {
 
  private:
   const Host& host_;
+  const Source& source_;
   const model::Model& model_;
+  const Inputs& inputs_;
   const Checks& checks_;
   std::unique_ptr<model::Tensors> tensors_;  // none without checks
   plan::Plan plan_;
   std::map<std::vector<std::size_t>, Expected> cache_;
 };
 
-void check_call(CallReport& call, const std::vector<float>& actual, const References::Expected& expected,
-                const Checks& checks, std::size_t width) {
+// Of an ONNX output all values are one vector; a built-in model has an embedding per image.
+void compare_with(CallReport& call, const Arrays& actual, const Arrays& expected, const Source& source) {
+  call.cosine_min = 1.0;
+  call.max_abs_error = 0.0;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    const std::size_t width = source.onnx
+                                  ? std::max<std::size_t>(1, actual[i].size())
+                                  : source.model.graph.at(source.model.graph.outputs.at(i)).shape.back();
+    const double cosine = ref::minimum_cosine(actual[i], expected.at(i), width);
+    call.cosine_min = std::isnan(cosine) ? cosine : std::min(*call.cosine_min, cosine);
+    call.max_abs_error = std::max(*call.max_abs_error, ref::max_abs_error(actual[i], expected.at(i)));
+    if (std::isnan(cosine)) return;
+  }
+}
+
+void check_call(CallReport& call, const Arrays& device, const Arrays& actual,
+                const References::Expected& expected, const Checks& checks, const Source& source,
+                const Inputs& inputs) {
   call.pass = true;
   if (checks.fp32) {
-    call.cosine_min = ref::minimum_cosine(actual, expected.fp32, width);
-    call.max_abs_error = ref::max_abs_error(actual, expected.fp32);
+    compare_with(call, actual, expected.fp32, source);
     call.pass = call.pass && *call.cosine_min > checks.cosine_threshold;
   }
   if (checks.exact) {
-    if (!checks.fp32) {
-      call.cosine_min = ref::minimum_cosine(actual, expected.exact, width);
-      call.max_abs_error = ref::max_abs_error(actual, expected.exact);
-    }
-    call.exact = same_bits(actual, expected.exact);
+    if (!checks.fp32) compare_with(call, actual, inputs.results(expected.exact), source);
+    call.exact = device.size() == expected.exact.size();
+    for (std::size_t i = 0; *call.exact && i < device.size(); ++i)
+      call.exact = same_bits(device[i], expected.exact[i]);
     call.pass = call.pass && *call.exact;
+  }
+}
+
+// The bindings of one kind, in the order of a call.
+std::vector<const package::Binding*> bindings_of(const package::DeviceImage& image,
+                                                 package::BindingKind kind) {
+  std::vector<const package::Binding*> list;
+  for (const package::Binding& b : image.bindings)
+    if (b.kind == kind) list.push_back(&b);
+  return list;
+}
+
+std::vector<std::uint8_t> joined(const std::vector<std::vector<std::uint8_t>>& parts) {
+  std::vector<std::uint8_t> all;
+  for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+// Little-endian F32, row-major, OUTPUT.f32 each.
+void write_outputs(const std::string& folder, const std::vector<std::string>& names, const Arrays& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::string name = names.at(i);
+    std::ranges::replace_if(name, [](char c) { return c == '/' || c == '\\' || c == '\0'; }, '_');
+    const std::filesystem::path file = std::filesystem::path(folder) / (name + ".f32");
+    make_parents(file);
+    const auto* bytes = reinterpret_cast<const char*>(values[i].data());
+    write_text(std::string(bytes, 4 * values[i].size()), file.string());
   }
 }
 
@@ -125,8 +175,13 @@ compile::Result built(const Host& host, const Recipe& recipe, const model::Model
 
 Compiled compile_model(const Host& host, const Recipe& recipe, const compile::OnUnplaced& on_unplaced) {
   Compiled out;
-  out.model = model::build(recipe.model);
+  Source source = open_source(recipe);
+  out.model = std::move(source.model);
   out.recipe = recipe;
+  if (source.onnx) {
+    out.notes = source.onnx->notes;
+    out.recipe.onnx_sha256 = sha256_of(recipe.model.name);
+  }
   out.recipe.model = out.model.config;
   out.recipe.weights.files = check_weights(host, out.recipe, out.model);
   out.result = built(host, out.recipe, out.model, on_unplaced);
@@ -148,9 +203,12 @@ Compiled compile_model(const Host& host, const Recipe& recipe, const compile::On
 RunReport run_package(const Host& host, const Recipe& recipe, const package::Package& package,
                       const RunOptions& options) {
   RunReport report;
-  const model::Model model = model::build(recipe.model);
-  const Inputs inputs(model, options.images, recipe.seed);
-  References references(host, recipe, model, options.checks);
+  const Source source = open_source(recipe);
+  const model::Model& model = source.model;
+  const Inputs inputs(source, options.images, options.inputs, recipe.seed);
+  References references(host, recipe, source, inputs, options.checks);
+  const auto sent = bindings_of(package.image, package::BindingKind::Input),
+             received = bindings_of(package.image, package::BindingKind::Output);
   sim::Options sim_options = options.sim;
   sim_options.threads = host.threads;
   sim::Machine machine(host.device, package.image, sim_options);
@@ -158,18 +216,19 @@ RunReport run_package(const Host& host, const Recipe& recipe, const package::Pac
   host.progress->stage("upload");
   report.seconds_simulate +=
       seconds_of([&] { report.fault = machine.initialize(package.weights, options.calls).fault; });
-  std::vector<std::vector<std::uint8_t>> outputs;
+  std::vector<std::vector<std::vector<std::uint8_t>>> outputs;
   std::vector<std::vector<std::size_t>> keys;
-  const std::size_t width = model.graph.at(model.graph.outputs.front()).shape.back();
+  Arrays actual;
   bool all = true;
   for (std::uint32_t c = 0; c < options.calls && !report.fault; ++c) {
-    const std::vector<float> values = inputs.values(c);
+    const std::map<std::string, std::vector<float>> values = inputs.host_values(c);
     CallReport call;
     call.index = c;
     sim::CallResult result;
     host.progress->stage(fmt::format("call {}", c));
-    const std::vector<std::uint8_t> input = encode_f16(values);
-    report.seconds_simulate += seconds_of([&] { result = machine.run({input}, host.progress); });
+    std::vector<std::vector<std::uint8_t>> input;
+    for (const package::Binding* b : sent) input.push_back(encoded(values.at(b->name), b->dtype));
+    report.seconds_simulate += seconds_of([&] { result = machine.run(input, host.progress); });
     call.stats = result.stats;
     report.fp8_clips += result.stats.fp8_clips;
     if (result.fault) {
@@ -178,21 +237,26 @@ RunReport run_package(const Host& host, const Recipe& recipe, const package::Pac
       break;
     }
     if (c == 0) {
-      report.first_input = input;
-      report.first_output = result.outputs.front();
+      report.first_input = joined(input);
+      report.first_output = joined(result.outputs);
     }
     keys.push_back(inputs.key(c));
-    check_call(call, decode_f16(result.outputs.front()), references.of(keys.back(), inputs.name(), values),
-               options.checks, width);
+    Arrays device;
+    for (std::size_t i = 0; i < received.size(); ++i)
+      device.push_back(decoded(result.outputs.at(i), received[i]->dtype));
+    actual = inputs.results(device);
+    check_call(call, device, actual, references.of(keys.back(), values), options.checks, source, inputs);
     for (std::uint32_t earlier = 0; earlier < c; ++earlier) {
-      const bool equal = outputs[earlier] == result.outputs.front();
+      const bool equal = outputs[earlier] == result.outputs;
       if (equal && !call.same_as_call) call.same_as_call = earlier;
       if (!equal && keys[earlier] == keys[c]) call.pass = false;  // equal inputs, other bits: state leaked
     }
-    outputs.push_back(std::move(result.outputs.front()));
+    outputs.push_back(std::move(result.outputs));
     all = all && call.pass;
     report.calls.push_back(call);
   }
+  if (!options.outputs.empty() && !report.fault)
+    write_outputs(options.outputs, inputs.output_names(), actual);
   report.pass = all && !report.fault && report.calls.size() == options.calls && machine.halted();
   if (options.checks.exact && !report.fault) {
     report.exact_match = std::all_of(report.calls.begin(), report.calls.end(),

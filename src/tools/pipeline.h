@@ -10,6 +10,7 @@
 #include "compile/compile.h"
 #include "package/package.h"
 #include "sim/machine.h"
+#include "tools/inputs.h"
 #include "tools/recipe.h"
 
 namespace tw::tools {
@@ -23,7 +24,8 @@ struct Host {
 
 struct Compiled {
   model::Model model;
-  Recipe recipe;  // with the model's defaults filled in and the optimiser's choices
+  std::vector<std::string> notes;  // what runs on the host
+  Recipe recipe;                   // with the model's defaults filled in and the optimiser's choices
   compile::Result result;
   package::Package package;  // image, packed weights, side section (without the file's own figures)
 };
@@ -39,6 +41,8 @@ struct Checks {
 struct RunOptions {
   std::uint32_t calls = 1;
   std::vector<std::filesystem::path> images;  // empty: the same random input in every call
+  InputFiles inputs;                          // of an ONNX model, by name; others are drawn
+  std::string outputs;                        // folder for the outputs of the last call; empty: none
   Checks checks;
   sim::Options sim;
 };
@@ -58,7 +62,7 @@ struct RunReport {
   std::uint64_t fp8_clips = 0;
   double seconds_simulate = 0, seconds_reference = 0, seconds_exact = 0, openblas_seconds = 0;
   std::uint64_t macs = 0;                               // of all products, one call
-  std::vector<std::uint8_t> first_input, first_output;  // bytes of call 0, row-major F16
+  std::vector<std::uint8_t> first_input, first_output;  // bytes of call 0, row-major, one after the other
   bool pass = false;
 };
 RunReport run_package(const Host& host, const Recipe& recipe, const package::Package& package,

@@ -14,6 +14,7 @@
 #include "tile/problems.h"
 #include "tools/files.h"
 #include "tools/json.h"
+#include "tools/source.h"
 
 namespace tw::tools {
 namespace {
@@ -22,7 +23,7 @@ const std::string kSolver = std::string("tilewright ") + kVersion;
 
 compile::Result built_again(const Host& host, const package::Package& package, const Recipe& recipe,
                             const std::string& file) {
-  const model::Model model = model::build(recipe.model);
+  const model::Model model = open_source(recipe).model;
   compile::Options options = compile_options(recipe, host.threads);
   options.optimization_steps = 0;  // the recipe's choices are those of the accepted build
   compile::Result result = compile::compile(host.device, model.graph, options, *host.progress);

@@ -67,6 +67,8 @@ std::string to_json(const Recipe& r) {
                   {"image_size", r.model.image_size},
                   {"fuse_qkv", r.model.fuse_qkv},
                   {"weights", weights_json(r.weights)},
+                  {"dims", r.dims},
+                  {"onnx_sha256", r.onnx_sha256},
                   {"seed", r.seed},
                   {"precision", precision_name(r.precision)},
                   {"fp8_scale", r.fp8_scale},
@@ -94,6 +96,8 @@ Recipe recipe_from_json(const std::string& text) {
     r.model.image_size = j.at("image_size").get<std::uint32_t>();
     r.model.fuse_qkv = j.at("fuse_qkv").get<bool>();
     r.weights = weights_from(j.at("weights"));
+    r.dims = j.at("dims").get<std::map<std::string, std::int64_t>>();
+    r.onnx_sha256 = j.at("onnx_sha256").get<std::string>();
     r.seed = j.at("seed").get<std::uint64_t>();
     r.precision = j.at("precision") == "fp8" ? tensor::Precision::F8 : tensor::Precision::F16;
     r.fp8_scale = j.at("fp8_scale").get<int>();

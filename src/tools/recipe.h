@@ -26,8 +26,10 @@ struct WeightsChoice {
 };
 
 struct Recipe {
-  model::Config model;  // name, layers, batch, small, image_size, fuse_qkv
+  model::Config model;  // name (or FILE.onnx), layers, batch, small, image_size, fuse_qkv
   WeightsChoice weights;
+  std::map<std::string, std::int64_t> dims;  // ONNX: symbolic extents
+  std::string onnx_sha256;                   // ONNX: of the file; filled in by compile_model
   std::uint64_t seed = 1;
   tensor::Precision precision = tensor::Precision::F8;
   int fp8_scale = -4;

@@ -14,7 +14,8 @@ namespace tw::tools {
 std::vector<WeightsFile> check_weights(const Host& host, const Recipe& recipe, const model::Model& model);
 // Error{File} when the files are no longer those that the recipe names.
 void require_same_weights(const Host& host, const Recipe& recipe);
-// Values of host inputs (drawn), parameters and constants. Error{File} as check_weights, but no value is looked at.
+// Values of host inputs (drawn), parameters and constants. Error{File} as check_weights, but no value is
+// looked at.
 model::TensorSource tensor_source(const Recipe& recipe, const model::Model& model);
 
 }  // namespace tw::tools
