@@ -18,11 +18,13 @@ void check(const Device& device, const Options& options) {
   if (options.tiles == 0 || options.tiles > device.tiles) {
     throw Error(ErrorKind::Usage, fmt::format("tiles must be in 1..{}, not {}", device.tiles, options.tiles));
   }
-  if (options.fp8_scale < -16 || options.fp8_scale > 15) {
-    throw Error(ErrorKind::Usage, fmt::format("the FP8 scale must be in -16..15, not {}", options.fp8_scale));
-  }
-  if (options.precision == tensor::Precision::F32) {
-    throw Error(ErrorKind::UnsupportedOp, "dense products in F32 are not built");
+  std::vector<tensor::Encoding> encodings{{options.precision, options.fp8_scale}};
+  for (const auto& [role, encoding] : options.encodings) encodings.push_back(encoding);
+  for (const tensor::Encoding& e : encodings) {
+    if (e.scale < -16 || e.scale > 15)  // their sum has six bits
+      throw Error(ErrorKind::Usage, fmt::format("the FP8 scale must be in -16..15, not {}", e.scale));
+    if (e.precision == tensor::Precision::F32)
+      throw Error(ErrorKind::UnsupportedOp, "dense products in F32 are not built");
   }
 }
 

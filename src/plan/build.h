@@ -17,7 +17,9 @@ enum class Attention : std::uint8_t { Auto, Streaming, Materialized };
 struct Options {
   std::uint32_t tiles = 1472;
   tensor::Precision precision = tensor::Precision::F8;  // of dense products
-  int fp8_scale = -4;                                   // -16..15
+  int fp8_scale = -4;                                   // of both operands of a product, -16..15
+  // Roles (tensor::role_of) of weights whose products have another encoding.
+  std::map<std::string, tensor::Encoding> encodings = {};
   Policy policy = Policy::Default;
   Attention attention = Attention::Auto;
   WeightRounding weight_rounding = WeightRounding::Balanced;

@@ -9,6 +9,7 @@
 #include "plan/block.h"
 #include "plan/canonical.h"
 #include "plan/general.h"
+#include "plan/roles.h"
 #include "plan/select.h"
 
 namespace tw::plan {
@@ -425,11 +426,11 @@ TensorId Walk::weight_home(ValueId id) {
   if (const auto known = weights_.find(id); known != weights_.end()) return known->second;
   const std::vector<std::string> members = members_of(id);
   const tensor::Shape& shape = graph_.at(id).shape;
-  const bool f8 = draft_.options.precision == tensor::Precision::F8;
-  const tensor::Encoding encoding{draft_.options.precision, f8 ? draft_.options.fp8_scale : 0};
-  const tensor::TensorType type = matrix_home(draft_.device, shape, encoding, tensor::MemoryClass::Standard,
-                                              draft_.tiles(), static_cast<std::uint32_t>(members.size()));
-  return weights_[id] = parameter(name_of_parameter(id), members, type);
+  const std::string name = name_of_parameter(id);
+  const tensor::TensorType type =
+      matrix_home(draft_.device, shape, operand_encoding(draft_.options, name), tensor::MemoryClass::Standard,
+                  draft_.tiles(), static_cast<std::uint32_t>(members.size()));
+  return weights_[id] = parameter(name, members, type);
 }
 
 TensorId Walk::parameter(const std::string& name, const std::vector<std::string>& members,

@@ -35,8 +35,8 @@ const Anchor* anchor_of(const Recipe& recipe, const model::Model& model) {
   const model::Config& c = model.config;
   const Recipe standard;
   if (recipe.policy != plan::Policy::Capacity || recipe.precision != standard.precision ||
-      recipe.fp8_scale != standard.fp8_scale || recipe.tiles != standard.tiles || c.small || !c.fuse_qkv ||
-      recipe.model.image_size != 0)
+      recipe.fp8_scale != standard.fp8_scale || !recipe.fp8_scales.empty() || recipe.fp16_embedding ||
+      recipe.tiles != standard.tiles || c.small || !c.fuse_qkv || recipe.model.image_size != 0)
     return nullptr;
   const auto* found = std::find_if(kAnchors.begin(), kAnchors.end(), [&](const Anchor& a) {
     return a.model == c.name && a.layers == c.layers && a.batch == c.batch;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -48,9 +49,13 @@ void model_options(CLI::App& app, Invocation& i, Texts& t) {
   app.add_option("model", i.recipe.model.name, "the model")
       ->type_name(type_of_words("MODEL", model::names()))
       ->required();
-  app.add_option("--fp8-scale", i.recipe.fp8_scale, "FP8 operand scale exponent")
-      ->capture_default_str()
-      ->check(CLI::Range(-16, 15));
+  CLI::Option* scale = app.add_option("--fp8-scale", i.recipe.fp8_scale, "FP8 operand scale exponent")
+                           ->capture_default_str()
+                           ->check(CLI::Range(-16, 15));
+  app.add_option("--calibration", i.calibration, "FP8 operand scale exponents by role (JSON)")
+      ->type_name("FILE")
+      ->excludes(scale);
+  app.add_flag("--fp16-embedding", i.recipe.fp16_embedding, "with FP8: the product on image patches in FP16");
   app.add_flag("--fuse-qkv", t.fuse, "one product for Q, K and V (default)");
   app.add_flag("--no-fuse-qkv", t.no_fuse, "three products");
   app.add_option("--attention", t.attention, "attention strategy")
@@ -201,6 +206,8 @@ void apply(Invocation& i, const Texts& t) {
       t.rounding == "nearest" ? plan::WeightRounding::Nearest : plan::WeightRounding::Balanced;
   if (t.fuse && t.no_fuse) throw Error(ErrorKind::Usage, "--fuse-qkv and --no-fuse-qkv exclude each other");
   i.recipe.model.fuse_qkv = !t.no_fuse;
+  if (!i.calibration.empty() && (t.precision == "fp16" || std::ranges::count(t.precisions, "fp16") > 0))
+    throw Error(ErrorKind::Usage, "--calibration holds FP8 scales: it excludes --precision fp16");
   i.recipe.weights.path = t.weights == "random" ? "" : t.weights;
   i.fit.batches = parse_numbers("--batch", t.batches, kMostBatches);
   if (!t.layers.empty()) i.fit.layers = parse_numbers("--layers", t.layers, 4096);

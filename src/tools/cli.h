@@ -19,6 +19,7 @@ enum class Command { Compile, Run, E2e, Compare, Fit, Inspect, Problem, Check, R
 struct Invocation {
   Command command = Command::E2e;
   Recipe recipe;
+  std::string calibration;  // compile, e2e, fit: --calibration
   RunOptions run;
   std::string package;  // run, compare, inspect, report: FILE.ipuexe; compile: -o
   std::string folder;   // report: -o; man: DIR

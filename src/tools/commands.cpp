@@ -7,6 +7,7 @@
 #include "inspect/assembly.h"
 #include "inspect/inspect.h"
 #include "tools/anchor.h"
+#include "tools/calibration.h"
 #include "tools/cli.h"
 #include "tools/compare.h"
 #include "tools/completion.h"
@@ -233,8 +234,10 @@ int dispatch(const Invocation& i) {
 
 int tilewright(int argc, const char* const* argv) {
   return run_program("tilewright", argc, argv, [&] {
-    const auto invocation = parse(argc, argv);
-    return invocation ? dispatch(*invocation) : 0;
+    auto invocation = parse(argc, argv);
+    if (!invocation) return 0;
+    if (!invocation->calibration.empty()) apply_calibration(invocation->recipe, invocation->calibration);
+    return dispatch(*invocation);
   });
 }
 

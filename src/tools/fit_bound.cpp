@@ -1,5 +1,6 @@
 #include <set>
 
+#include "plan/roles.h"
 #include "tools/fit.h"
 
 namespace tw::tools {
@@ -50,11 +51,16 @@ void largest_product(const graph::Graph& g, const std::vector<graph::Op>& ops, s
 FitBound fit_bound(const Device& device, const model::Model& model, const Recipe& recipe) {
   const graph::Graph& g = model.graph;
   const std::uint64_t operand_bytes = recipe.precision == tensor::Precision::F8 ? 1 : 2;
+  const plan::Options options = compile_options(recipe, 0).plan;
+  const auto weight_bytes = [&](const std::string& name) {
+    return tensor::bytes_of(plan::operand_encoding(options, name).precision);
+  };
   const std::set<std::uint32_t> weights = product_weights(g);
   FitBound bound;
   for (std::uint32_t v = 0; v < g.values.size(); ++v) {
     if (g.values[v].kind != graph::ValueKind::Parameter) continue;
-    bound.parameter_bytes += tensor::elements(g.values[v].shape) * (weights.contains(v) ? operand_bytes : 2);
+    bound.parameter_bytes +=
+        tensor::elements(g.values[v].shape) * (weights.contains(v) ? weight_bytes(g.values[v].name) : 2);
   }
   largest_product(g, g.ops, operand_bytes, bound);
   const std::uint64_t total = bound.parameter_bytes + bound.product_bytes;

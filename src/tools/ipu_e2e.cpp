@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "tools/calibration.h"
 #include "tools/device_lock.h"
 #include "tools/files.h"
 #include "tools/json.h"
@@ -168,8 +169,10 @@ int run(const IpuE2e& e) {
 
 int ipu_e2e_test(int argc, const char* const* argv) {
   return run_program("ipu-e2e-test", argc, argv, [&] {
-    const auto parsed = parse_ipu_e2e(argc, argv);
-    return parsed ? run(*parsed) : 0;
+    auto parsed = parse_ipu_e2e(argc, argv);
+    if (!parsed) return 0;
+    if (!parsed->calibration.empty()) apply_calibration(parsed->recipe, parsed->calibration);
+    return run(*parsed);
   });
 }
 

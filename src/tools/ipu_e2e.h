@@ -16,7 +16,8 @@ struct IpuE2e {
   Recipe recipe;
   RunOptions run;
   Sampling sampling;
-  std::string device;  // description, TOML; empty: the built-in one
+  std::string device;       // description, TOML; empty: the built-in one
+  std::string calibration;  // FP8 scales by role; empty: the recipe's
   std::string package, lock, memory_directory, save_directory, profile, json;
   bool reuse_package = false, reference = false, diagnostic = false, names_sdk = false;
   unsigned threads = 0;

@@ -42,8 +42,13 @@ void model_options(CLI::App& app, IpuE2e& e, Texts& t) {
   app.add_option("--vit-image-size", e.recipe.model.image_size, "image side in pixels, a multiple of 14")
       ->check(CLI::Range(14U, 4096U));
   app.add_flag("--fuse-qkv", e.recipe.model.fuse_qkv, "one product for Q, K and V");
-  app.add_option("--fp8-scale", t.fp8_scale, "dense products in FP8 with this scale exponent (default: FP16)")
-      ->check(CLI::Range(-16, 15));
+  CLI::Option* scale = app.add_option("--fp8-scale", t.fp8_scale,
+                                      "dense products in FP8 with this scale exponent (default: FP16)")
+                           ->check(CLI::Range(-16, 15));
+  app.add_option("--reference-calibration", e.calibration,
+                 "dense products in FP8 with scale exponents by role (JSON)")
+      ->type_name("FILE")
+      ->excludes(scale);
 }
 
 void plan_options(CLI::App& app, IpuE2e& e, Texts& t) {
@@ -123,7 +128,6 @@ void file_options(CLI::App& app, IpuE2e& e, Texts& t) {
   app.add_flag("--reuse-package", e.reuse_package, "run the package of --package without building it")
       ->needs(package);
   refuse(app, "--reference-fixture", "external tensors and expected outputs");
-  refuse(app, "--reference-calibration", "fixed scales by role");
   app.add_option("--json", e.json, "write the result as JSON to FILE; '-' is standard output")
       ->type_name("FILE");
   app.add_option("--threads", e.threads, "host threads (default: all cores)")->check(CLI::Range(1U, 256U));
@@ -133,7 +137,7 @@ void file_options(CLI::App& app, IpuE2e& e, Texts& t) {
 }
 
 void apply(IpuE2e& e, const Texts& t) {
-  e.recipe.precision = t.fp8_scale ? tensor::Precision::F8 : tensor::Precision::F16;
+  e.recipe.precision = t.fp8_scale || !e.calibration.empty() ? tensor::Precision::F8 : tensor::Precision::F16;
   if (t.fp8_scale) e.recipe.fp8_scale = *t.fp8_scale;
   if (t.capacity) e.recipe.policy = plan::Policy::Capacity;
   e.recipe.table_budget = t.table_kib * 1024;

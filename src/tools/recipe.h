@@ -33,6 +33,8 @@ struct Recipe {
   std::uint64_t seed = 1;
   tensor::Precision precision = tensor::Precision::F8;
   int fp8_scale = -4;
+  std::map<std::string, int> fp8_scales;  // by role of the weight (tensor::role_of); empty: fp8_scale
+  bool fp16_embedding = false;            // with FP8: the product on image patches in FP16
   plan::Policy policy = plan::Policy::Default;
   plan::Attention attention = plan::Attention::Auto;
   plan::WeightRounding weight_rounding = plan::WeightRounding::Balanced;

@@ -1,0 +1,25 @@
+// Arbitrary bytes as a file of FP8 scales: a refusal is an Error{File}; what is accepted has a scale in
+// -16..15 for every role that needs one.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "base/error.h"
+#include "import/calibration.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace tw;
+  const std::set<std::string> roles{"embedding", "encoder.layer.mlp.up", "map.mlp.up"};
+  try {
+    const import::Calibration read =
+        import::calibration_from_json(std::string(data, data + size), "calibration.json", roles);
+    if (read.scales.size() != roles.size() - (read.fp16_embedding ? 1 : 0)) std::abort();
+    for (const auto& [role, scale] : read.scales) {
+      if (!roles.contains(role) || scale < -16 || scale > 15) std::abort();
+    }
+  } catch (const Error& e) {
+    if (e.kind != ErrorKind::File) std::abort();
+  }
+  return 0;
+}

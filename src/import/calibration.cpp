@@ -1,0 +1,159 @@
+#include "import/calibration.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "import/problems.h"
+#include "tensor/role.h"
+
+namespace tw::import {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMostBytes = 1 << 20, kDeepest = 64;
+constexpr int kLeast = -16, kMost = 15;  // the sum of both operands' scales has six bits (models.md A.1.1)
+
+std::string text_of(const json& value) {
+  return printable(value.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+std::string quoted(const std::string& name) { return "\"" + printable(name) + "\""; }
+
+class Reader {
+ public:
+  Reader(const std::filesystem::path& file, const std::set<std::string>& roles)
+      : file_(file), roles_(roles) {}
+
+  Calibration read(const std::string& text) {
+    const json root = parse(text);
+    if (!root.is_object()) refuse(file_, {"is no JSON object"});
+    if (!flag(root, "shared_operand_scale").value_or(true))
+      problem("\"shared_operand_scale\" is false: unequal operand scales are not built");
+    out_.fp16_embedding = flag(root, "fp16_embedding").value_or(false);
+    if (root.contains("nearest") && !root["nearest"].is_array()) problem("\"nearest\" is no array");
+    if (!root.contains("scales")) {
+      problem("\"scales\" is missing");
+    } else if (!root["scales"].is_object()) {
+      problem("\"scales\" is no object");
+    } else {
+      scales(root["scales"]);
+    }
+    if (!problems_.empty()) refuse(file_, problems_);
+    return std::move(out_);
+  }
+
+ private:
+  void problem(std::string text) { problems_.push_back(std::move(text)); }
+
+  // The tree; a key that comes twice in its object is a problem, of which the tree would keep the last.
+  json parse(const std::string& text) {
+    if (text.size() > kMostBytes)
+      refuse(file_, {fmt::format("{} bytes are more than the limit of {}", text.size(), kMostBytes)});
+    std::vector<std::set<std::string>> open;
+    const auto look = [&](int, json::parse_event_t event, json& value) {
+      if (event == json::parse_event_t::object_start) {
+        open.emplace_back();
+        if (open.size() > kDeepest) refuse(file_, {"objects are nested too deeply"});
+      }
+      if (event == json::parse_event_t::object_end) open.pop_back();
+      if (event == json::parse_event_t::key && !open.back().insert(value.get<std::string>()).second)
+        problem(fmt::format("the key {} comes twice", quoted(value.get<std::string>())));
+      return true;
+    };
+    try {
+      return json::parse(text, look);
+    } catch (const json::parse_error& e) {
+      refuse(file_, {fmt::format("is no JSON: error at byte {}", e.byte)});
+    } catch (const json::exception&) {
+      refuse(file_, {"holds a number beyond every range"});
+    }
+  }
+
+  std::optional<bool> flag(const json& root, const char* key) {
+    if (!root.contains(key)) {
+      problem(fmt::format("\"{}\" is missing", key));
+    } else if (!root[key].is_boolean()) {
+      problem(fmt::format("\"{}\" is {}, not true or false", key, text_of(root[key])));
+    } else {
+      return root[key].get<bool>();
+    }
+    return {};
+  }
+
+  void scales(const json& entries) {
+    std::set<std::string> named;  // also with a value that is wrong
+    for (const auto& [key, entry] : entries.items()) {
+      const std::string role = tensor::role_of(key);
+      named.insert(role);
+      if (!roles_.contains(role)) {
+        problem(fmt::format("{} is no role of the model", quoted(key)));
+        continue;
+      }
+      const std::optional<int> scale = shared_scale(key, entry);
+      if (!scale) continue;
+      const auto [known, fresh] = out_.scales.try_emplace(role, *scale);
+      if (!fresh && known->second != *scale)
+        problem(fmt::format("{} has scale {}, another layer {}: the layers of a role must agree", quoted(key),
+                            *scale, known->second));
+    }
+    if (out_.fp16_embedding) out_.scales.erase(tensor::kEmbeddingRole);
+    for (const std::string& role : roles_) {
+      if (!named.contains(role) && !(out_.fp16_embedding && role == tensor::kEmbeddingRole))
+        problem(fmt::format("{} is missing in \"scales\"", quoted(role)));
+    }
+  }
+
+  std::optional<int> shared_scale(const std::string& key, const json& entry) {
+    if (!entry.is_object()) {
+      problem(fmt::format("{} is {}, not an object with \"activation\" and \"weight\"", quoted(key),
+                          text_of(entry)));
+      return {};
+    }
+    const std::optional<int> activation = scale(key, entry, "activation"),
+                             weight = scale(key, entry, "weight");
+    if (!activation || !weight) return {};
+    if (*activation != *weight) {
+      problem(fmt::format("{}: activation {} and weight {}: unequal operand scales are not built",
+                          quoted(key), *activation, *weight));
+      return {};
+    }
+    return activation;
+  }
+
+  std::optional<int> scale(const std::string& key, const json& entry, const char* operand) {
+    if (!entry.contains(operand)) {
+      problem(fmt::format("{} has no \"{}\"", quoted(key), operand));
+      return {};
+    }
+    const json& value = entry[operand];
+    if (!value.is_number_integer()) {
+      problem(fmt::format("{}: {} is {}, not an integer", quoted(key), operand, text_of(value)));
+      return {};
+    }
+    const bool inside = value.is_number_unsigned() ? value.get<std::uint64_t>() <= std::uint64_t{kMost}
+                                                   : value.get<std::int64_t>() >= kLeast;
+    if (!inside) {
+      problem(
+          fmt::format("{}: {} is {}, outside {}..{}", quoted(key), operand, text_of(value), kLeast, kMost));
+      return {};
+    }
+    return value.get<int>();
+  }
+
+  const std::filesystem::path& file_;
+  const std::set<std::string>& roles_;
+  Calibration out_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+Calibration calibration_from_json(const std::string& text, const std::filesystem::path& file,
+                                  const std::set<std::string>& roles) {
+  return Reader(file, roles).read(text);
+}
+
+}  // namespace tw::import

@@ -1,0 +1,116 @@
+#include "import/calibration.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace tw::import {
+namespace {
+
+const std::set<std::string> kRoles{"embedding", "encoder.layer.mlp.up", "map.mlp.up"};
+
+std::string file(const std::string& scales, const std::string& before = R"("shared_operand_scale":true,
+    "fp16_embedding":true)") {
+  return "{" + before + R"(,"scales":{)" + scales + "}}";
+}
+std::string entry(const std::string& role, const std::string& activation, const std::string& weight) {
+  return "\"" + role + "\":{\"activation\":" + activation + ",\"weight\":" + weight + "}";
+}
+const std::string kGood = entry("encoder.layer.mlp.up", "1", "1") + "," + entry("map.mlp.up", "-16", "-16");
+
+std::string problem(const std::string& text) {
+  try {
+    calibration_from_json(text, "c.json", kRoles);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind, ErrorKind::File);
+    EXPECT_TRUE(std::string(e.what()).starts_with("c.json: ")) << e.what();
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Calibration, ScalesByRole) {
+  const Calibration read = calibration_from_json(file(kGood), "c.json", kRoles);
+  EXPECT_TRUE(read.fp16_embedding);
+  EXPECT_EQ(read.scales, (std::map<std::string, int>{{"encoder.layer.mlp.up", 1}, {"map.mlp.up", -16}}));
+}
+
+TEST(Calibration, LayersOfARoleAgree) {
+  const std::string rest = "," + entry("map.mlp.up", "0", "0");
+  for (const char* name :
+       {"encoder.layer{}.mlp.up", "encoder.layer0.mlp.up", "vit.encoder.layer26.mlp.up.weight"})
+    EXPECT_EQ(calibration_from_json(file(entry(name, "3", "3") + rest), "c.json", kRoles)
+                  .scales.at("encoder.layer.mlp.up"),
+              3);
+  const std::string two = entry("encoder.layer0.mlp.up", "3", "3") + ",";
+  EXPECT_EQ(problem(file(two + entry("encoder.layer1.mlp.up", "3", "3") + rest)), "");
+  EXPECT_NE(problem(file(two + entry("encoder.layer1.mlp.up", "2", "2") + rest)).find("must agree"),
+            std::string::npos);
+}
+
+TEST(Calibration, TheEmbeddingNeedsAScaleOnlyInFp8) {
+  const std::string fp8 = R"("shared_operand_scale":true,"fp16_embedding":false)";
+  EXPECT_NE(problem(file(kGood, fp8)).find("\"embedding\" is missing"), std::string::npos);
+  const std::string with = kGood + "," + entry("embedding", "-2", "-2");
+  EXPECT_EQ(calibration_from_json(file(with, fp8), "c.json", kRoles).scales.at("embedding"), -2);
+  EXPECT_FALSE(calibration_from_json(file(with), "c.json", kRoles).scales.contains("embedding"));
+}
+
+TEST(Calibration, EachRule) {
+  const std::string up = "," + entry("encoder.layer.mlp.up", "1", "1");
+  const auto map = [&](const std::string& a, const std::string& w) {
+    return problem(file(entry("map.mlp.up", a, w) + up));
+  };
+  EXPECT_EQ(map("-16", "-16"), "");
+  EXPECT_EQ(map("15", "15"), "");
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {map("16", "16"), "activation is 16, outside -16..15"},
+      {map("-17", "-17"), "weight is -17, outside -16..15"},
+      {map("18446744073709551615", "1"), "outside"},
+      {map("-9223372036854775808", "1"), "outside"},
+      {map("1e999", "1"), "number"},
+      {map("1.0", "1"), "activation is 1.0, not an integer"},
+      {map("\"1\"", "1"), "not an integer"},
+      {map("null", "1"), "not an integer"},
+      {map("true", "1"), "not an integer"},
+      {map("-2", "-3"), "activation -2 and weight -3: unequal operand scales are not built"},
+      {problem(file("\"map.mlp.up\":{\"activation\":1}" + up)), "has no \"weight\""},
+      {problem(file("\"map.mlp.up\":-4" + up)), "\"map.mlp.up\" is -4, not an object"},
+      {problem(file(up.substr(1))), "\"map.mlp.up\" is missing"},
+      {problem(file(kGood + "," + entry("map.mlp.down", "1", "1"))), "\"map.mlp.down\" is no role"},
+      {problem(file(kGood + "," + entry("map.mlp.up", "1", "1"))), "\"map.mlp.up\" comes twice"},
+      {problem(file(kGood, R"("shared_operand_scale":false,"fp16_embedding":true)")),
+       "unequal operand scales are not built"},
+      {problem(file(kGood, R"("shared_operand_scale":1,"fp16_embedding":true)")), "not true or false"},
+      {problem(file(kGood, R"("shared_operand_scale":true)")), "\"fp16_embedding\" is missing"},
+      {problem(file(kGood, R"("fp16_embedding":true)")), "\"shared_operand_scale\" is missing"},
+      {problem(file(kGood, R"("shared_operand_scale":true,"fp16_embedding":true,"nearest":1)")),
+       "\"nearest\" is no array"},
+      {problem(R"({"shared_operand_scale":true,"fp16_embedding":true})"), "\"scales\" is missing"},
+      {problem(R"({"shared_operand_scale":true,"fp16_embedding":true,"scales":[]})"),
+       "\"scales\" is no object"},
+      {problem("[]"), "is no JSON object"},
+      {problem(""), "is no JSON"},
+      {problem("{"), "is no JSON"},
+      {problem(file(kGood) + "x"), "is no JSON"}};
+  for (const auto& [message, expected] : cases)
+    EXPECT_NE(message.find(expected), std::string::npos) << expected << "\n in: " << message;
+  EXPECT_EQ(problem(file(kGood, R"("shared_operand_scale":true,"fp16_embedding":true,"nearest":["x"])")), "");
+}
+
+TEST(Calibration, AllProblemsInOneMessageUpToFifty) {
+  std::string scales;
+  for (int i = 0; i < 60; ++i) scales += entry("unknown" + std::to_string(i), "1", "1") + ",";
+  const std::string message = problem(file(scales + entry("map.mlp.up", "99", "1")));
+  EXPECT_NE(message.find("62 problems"), std::string::npos) << message;  // 60, the range, a missing role
+  EXPECT_NE(message.find("and 12 more"), std::string::npos) << message;
+}
+
+TEST(Calibration, DeepNestingIsRefused) {
+  std::string deep;
+  for (int i = 0; i < 1000; ++i) deep += "{\"a\":";
+  EXPECT_NE(problem(deep).find("nested"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tw::import
