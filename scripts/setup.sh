@@ -12,7 +12,7 @@ as_root() {
   fi
 }
 
-packages_build="g++-12 cmake ninja-build pkg-config git ca-certificates ccache mold python3
+packages_build="g++-12 cmake ninja-build pkg-config git ca-certificates ccache binutils python3
   capnproto libcapnp-dev libxxhash-dev libhwy-dev libopenblas-pthread-dev libtomlplusplus-dev libcli11-dev libfmt-dev
   libspdlog-dev nlohmann-json3-dev libstb-dev libssl-dev libonnx-dev libprotobuf-dev protobuf-compiler"
 packages_test="libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev clang-19 clang-tidy-19 clang-format-19
