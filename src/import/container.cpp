@@ -64,37 +64,11 @@ std::string bmp_problem(Bytes file) {
   return offset + row * height > file.size() ? kTruncated : "";
 }
 
-// A decimal number of a PNM header after white space and comments; 0 when there is none.
-std::uint64_t pnm_number(Bytes file, std::size_t& at) {
-  bool comment = false;
-  while (at < file.size() && (comment || file[at] == '#' || file[at] <= ' ')) {
-    comment = file[at] != '\n' && (comment || file[at] == '#');
-    ++at;
-  }
-  std::uint64_t value = 0;
-  for (; at < file.size() && file[at] >= '0' && file[at] <= '9' && value < (1U << 24); ++at)
-    value = value * 10 + (file[at] - '0');
-  return value;
-}
-
-std::string pnm_problem(Bytes file) {
-  std::size_t at = 2;
-  const std::uint64_t width = pnm_number(file, at), height = pnm_number(file, at),
-                      maximum = pnm_number(file, at);
-  if (width == 0 || height == 0 || maximum == 0) return "the PNM header is incomplete";
-  // The decoder overruns its buffer on 16-bit samples and its integers on long numbers.
-  if (maximum > 255) return "PNM files with more than 8 bits per sample are not supported";
-  if (width > 65535 || height > 65535) return "the PNM image is larger than 65,535 pixels on a side";
-  const std::uint64_t channels = file[1] == '6' ? 3 : 1;
-  return at + 1 + width * height * channels > file.size() ? "the PNM file is truncated" : "";
-}
-
 }  // namespace
 
 std::string container_problem(Bytes file) {
   if (file.size() >= 2 && file[0] == 0xFF && file[1] == 0xD8) return jpeg_problem(file);
   if (file.size() >= 2 && file[0] == 'B' && file[1] == 'M') return bmp_problem(file);
-  if (file.size() >= 2 && file[0] == 'P' && (file[1] == '5' || file[1] == '6')) return pnm_problem(file);
   return "";
 }
 

@@ -7,7 +7,7 @@
 
 namespace tw::import {
 
-// Why the file must be refused, or empty. Knows JPEG, BMP and PNM; other formats always pass.
+// Why the file must be refused, or empty. Knows JPEG and BMP; other formats always pass.
 std::string container_problem(std::span<const std::uint8_t> file);
 
 }  // namespace tw::import

@@ -85,7 +85,6 @@ TEST(Load, DecodesTheSupportedFormatsToRgb) {
   EXPECT_EQ(load(kGreyPng).pixels, (Bytes{0, 0, 0, 85, 85, 85, 170, 170, 170, 255, 255, 255}));
   EXPECT_EQ(load(kAlphaPng).pixels, (Bytes{1, 2, 3, 250, 251, 252}));
   EXPECT_EQ(load(bmp()).pixels, (Bytes{9, 8, 7, 12, 11, 10, 3, 2, 1, 6, 5, 4}));
-  EXPECT_EQ(load(text("P6 2 1 255\nabcdef")).pixels, text("abcdef"));
 }
 
 TEST(Load, RefusesWhatIsNoImage) {
@@ -97,17 +96,15 @@ TEST(Load, RefusesWhatIsNoImage) {
 
 TEST(Load, RefusesCmyk) { EXPECT_THAT(refusal(kCmyk), HasSubstr("CMYK")); }
 
-TEST(Load, RefusesOversizedImagesBeforeDecodingThem) {
-  EXPECT_THAT(refusal(text("P6 20000 10000 255\nabcdef")), HasSubstr("truncated"));
-  // Headers that the decoder would believe: 16-bit samples, numbers beyond its integers.
-  EXPECT_THAT(refusal(text("P5 2 1 65535\nabcdef")), HasSubstr("8 bits"));
-  EXPECT_THAT(refusal(text("P6 6 3 250000000000001\nabcdef")), HasSubstr("8 bits"));
-  EXPECT_THAT(refusal(text("P6 99999 1 255\nabcdef")), HasSubstr("65,535"));
+// The decoder's PNM reader trusts its headers: a comment without an end hides 16-bit samples from any check.
+TEST(Load, RefusesPnm) {
+  for (const char* header : {"P6 2 1 255\nabcdef", "P5 2 1 65535\nabcd", "P5#"})
+    EXPECT_THAT(refusal(text(header)), HasSubstr("not a readable image")) << header;
 }
 
 // Every proper prefix of every file is refused: no half image may pass as a whole one.
 TEST(Load, RefusesEveryTruncation) {
-  for (const Bytes& file : {kJpeg, kProgressive, bmp(), text("P6 2 1 255\nabcdef")})
+  for (const Bytes& file : {kJpeg, kProgressive, bmp()})
     for (std::size_t n = 0; n < file.size(); ++n)
       ASSERT_NE(refusal(Bytes(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(n))), "accepted")
           << n << " of " << file.size();
