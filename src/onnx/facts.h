@@ -24,9 +24,10 @@ Facts find_facts(Model& model);
 // Drops nodes that no output needs.
 void drop_dead(Model& model);
 
-// Convolutions of patches (stride = kernel, no padding, one group) as products; layer norms and GELUs that
-// exporters take apart as one node each. Call find_facts again afterwards.
-void rewrite_patches(Model& model, const Facts& facts);
-void fuse_patterns(Model& model, const Facts& facts);
+// Convolutions of patches (stride = kernel, no padding, one group) as products, Einsum equations that are
+// products, guards against NaN that a softmax cannot give: in ONNX operators. `facts` then also knows the new
+// values.
+void rewrite_products(Model& model, Facts& facts);
+void drop_nan_guards(Model& model, const Facts& facts);
 
 }  // namespace tw::onnx

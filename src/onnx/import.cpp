@@ -9,6 +9,7 @@
 #include "onnx/facts.h"
 #include "onnx/interpret.h"
 #include "onnx/lower.h"
+#include "onnx/patterns.h"
 #include "onnx/read.h"
 
 namespace tw::onnx {
@@ -107,20 +108,20 @@ Value value_of(const Facts& facts, const std::string& name) {
 
 class Assembly {
  public:
-  Assembly(const Model& model, const Facts& facts, const std::vector<Stage>& stages)
+  Assembly(const Model& model, Facts& facts, const std::vector<Stage>& stages)
       : model_(model), facts_(facts), stages_(stages) {
     for (std::size_t i = 0; i < model.nodes.size(); ++i)
       for (const std::string& name : model.nodes[i].outputs) made_[name] = stages[i];
   }
 
   void into(Program& program) {
-    std::vector<std::string> host, device;
+    const std::vector<std::string> host = crossing(Stage::Prefix, Stage::Device),
+                                   device = crossing(Stage::Device, Stage::Suffix);
+    Model middle = part(Stage::Device, device);
+    fuse_patterns(middle, facts_);
     Lowering lowering("onnx", facts_, model_.opset());
-    for (const std::string& name : crossing(Stage::Prefix, Stage::Device)) host.push_back(name);
     for (const std::string& name : host) lowering.host(name);
-    for (std::size_t i = 0; i < model_.nodes.size(); ++i)
-      if (stages_[i] == Stage::Device) lowering.lower(model_.nodes[i]);
-    for (const std::string& name : crossing(Stage::Device, Stage::Suffix)) device.push_back(name);
+    for (const Node& node : middle.nodes) lowering.lower(node);
     program.graph = lowering.finish(device);
     program.outputs = device;
     program.parameters = std::move(lowering.parameters);
@@ -163,6 +164,7 @@ class Assembly {
     for (std::size_t i = 0; i < model_.nodes.size(); ++i) {
       if (stages_[i] != stage) continue;
       out.nodes.push_back(model_.nodes[i]);
+      if (stage == Stage::Device) continue;  // its constants become parameters
       for (const std::string& name : model_.nodes[i].inputs)
         if (facts_.constant(name)) out.initializers[name] = facts_.constants.at(name);
     }
@@ -188,7 +190,7 @@ class Assembly {
   }
 
   const Model& model_;
-  const Facts& facts_;
+  Facts& facts_;
   const std::vector<Stage>& stages_;
   std::map<std::string, Stage> made_;
 };
@@ -200,9 +202,8 @@ Program import(Model model, const ImportOptions& options) {
   bind(model, options);
   program.whole = model;
   Facts facts = find_facts(model);
-  rewrite_patches(model, facts);
-  fuse_patterns(model, facts);
-  facts = find_facts(model);
+  drop_nan_guards(model, facts);
+  rewrite_products(model, facts);
   refuse_unsupported(model, facts);
   const std::vector<Stage> stages = Partition(model, facts).best();
   if (std::ranges::find(stages, Stage::Device) == stages.end()) {

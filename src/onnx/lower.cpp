@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "onnx/net.h"
 
 namespace tw::onnx {
 namespace {
@@ -37,12 +38,15 @@ const std::map<std::string, Reduction> kReductions = {
 const std::set<std::string> kMovements = {"Identity", "Dropout",   "Cast",      "Reshape", "Flatten",
                                           "Squeeze",  "Unsqueeze", "Transpose", "Expand",  "Slice",
                                           "Split",    "Concat",    "Gather",    "Tile"};
-const std::set<std::string> kOthers = {"MatMul", "Gemm", "Softmax", "LayerNormalization", "Gelu", "Clip"};
+const std::set<std::string> kOthers = {"MatMul", "Gemm", "Softmax",    "LayerNormalization",
+                                       "Gelu",   "Clip", "HardSigmoid"};
 
 // Inputs that say how, not what: they must be constant.
-std::size_t first_parameter(const std::string& op) {
+std::size_t first_parameter(const Node& node) {
+  const std::string& op = node.op_type;
+  if (is_fused(node)) return SIZE_MAX;
   if (op == "Concat" || op == "MatMul" || op == "Gemm" || op == "LayerNormalization" || op == "Clip" ||
-      kBinary.contains(op))
+      op == "Where" || kBinary.contains(op))
     return SIZE_MAX;
   return 1;
 }
@@ -86,13 +90,15 @@ bool is_movement(const Node& node) { return node.domain.empty() && kMovements.co
 std::string why_not(const Node& node, const Facts& facts, std::int64_t opset) {
   const std::string& op = node.op_type;
   const bool known =
-      node.domain.empty() && (kUnary.contains(op) || kBinary.contains(op) || kReductions.contains(op) ||
-                              kMovements.contains(op) || kOthers.contains(op));
+      is_fused(node) || op == "Where"
+          ? node.domain.empty() || is_fused(node)
+          : node.domain.empty() && (kUnary.contains(op) || kBinary.contains(op) || kReductions.contains(op) ||
+                                    kMovements.contains(op) || kOthers.contains(op));
   if (!known) return "no form for the device";
   if (opset < 7 && kBinary.contains(op)) return "its broadcasting before opset 7";
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     if (!has(node, i)) continue;
-    const bool how = i >= first_parameter(op);
+    const bool how = i >= first_parameter(node) || (op == "Where" && i == 0);
     if (how && !facts.constant(node.inputs[i])) return fmt::format("input {} is not constant", i);
     const bool given = facts.constant(node.inputs[i]) && is_integer(facts.elements.at(node.inputs[i]));
     if (!how && !given && !is_floating(facts.elements.at(node.inputs[i]))) return "integers";
@@ -107,7 +113,7 @@ std::string why_not(const Node& node, const Facts& facts, std::int64_t opset) {
   if (op == "Cast" && number(node, "to", 1) == static_cast<std::int64_t>(Element::BFloat16))
     return "BFLOAT16 rounding";
   if (op == "Dropout" && node.outputs.size() > 1) return "its mask";
-  return "";
+  return is_fused(node) ? why_no_fused(node, facts) : "";
 }
 
 double work_of(const Node& node, const Facts& facts) {
@@ -163,7 +169,11 @@ ValueId Lowering::vector(const Node& node, std::size_t input, std::uint32_t widt
 
 void Lowering::lower(const Node& node) {
   node_ = node.outputs.at(0);
-  if (kUnary.contains(node.op_type) || kBinary.contains(node.op_type) || node.op_type == "Gelu")
+  if (node.domain == kFused || is_fused(node))
+    fused(node);
+  else if (node.op_type == "Where")
+    choose(node);
+  else if (kUnary.contains(node.op_type) || kBinary.contains(node.op_type) || node.op_type == "Gelu")
     pointwise(node);
   else if (kReductions.contains(node.op_type))
     reduce(node);
@@ -177,6 +187,8 @@ void Lowering::lower(const Node& node) {
     softmax(node);
   else if (node.op_type == "LayerNormalization")
     layer_norm(node);
+  else if (node.op_type == "HardSigmoid")
+    hard_sigmoid(node);
   else
     clip(node);
 }
@@ -315,6 +327,15 @@ void Lowering::clip(const Node& node) {
   if (const auto low = bound("min", 1)) x = builder_.binary(path(), Binary::Maximum, x, *low);
   if (const auto high = bound("max", 2)) x = builder_.binary(path(), Binary::Minimum, x, *high);
   give(node, x);
+}
+
+void Lowering::hard_sigmoid(const Node& node) {
+  const auto number_of = [&](const char* suffix, float v) { return parameter(node_ + suffix, {1}, {v}); };
+  ValueId x = builder_.binary(path(), Binary::Multiply, value(node.inputs[0]),
+                              number_of(".alpha", real(node, "alpha", 0.2F)));
+  x = builder_.add(path(), x, number_of(".beta", real(node, "beta", 0.5F)));
+  x = builder_.binary(path(), Binary::Maximum, x, number_of(".min", 0.0F));
+  give(node, builder_.binary(path(), Binary::Minimum, x, number_of(".max", 1.0F)));
 }
 
 graph::Graph Lowering::finish(const std::vector<std::string>& outputs) {

@@ -18,6 +18,10 @@ double work_of(const Node& node, const Facts& facts);
 // Only moves elements.
 bool is_movement(const Node& node);
 
+// Operators of ONNX Runtime's optimiser, and those of opset 23 that are a whole attention or norm.
+bool is_fused(const Node& node);
+std::string why_no_fused(const Node& node, const Facts& facts);
+
 // Attributes and constant inputs of a node.
 std::int64_t number(const Node& node, const char* key, std::int64_t otherwise);
 float real(const Node& node, const char* key, float otherwise);
@@ -45,6 +49,16 @@ class Lowering {
   void reduce(const Node& node);
   void layer_norm(const Node& node);
   void clip(const Node& node);
+  void hard_sigmoid(const Node& node);
+  // lower_fused.cpp
+  void fused(const Node& node);
+  void own(const Node& node);
+  void attention(const Node& node);
+  void rotary(const Node& node);
+  void rms_norm(const Node& node);
+  void skip_norm(const Node& node);
+  void choose(const Node& node);
+  ValueId streams(ValueId x, std::uint32_t heads);
   // Movements, lower_moves.cpp.
   void move(const Node& node);
   void slice(const Node& node);
