@@ -67,7 +67,7 @@ bool is_of_patches(const Node& node, const Facts& facts) {
     return found == nullptr ? Ints(n, otherwise) : *found;
   };
   const auto* pad = node.attribute<std::string>("auto_pad");
-  return given("strides", 1, 2) == Ints{w[2], w[3]} && given("pads", 0, 4) == Ints(4, 0) &&
+  return w[2] * w[3] > 1 && given("strides", 1, 2) == Ints{w[2], w[3]} && given("pads", 0, 4) == Ints(4, 0) &&
          given("dilations", 1, 2) == Ints(2, 1) && number(node, "group", 1) == 1 &&
          (pad == nullptr || *pad == "NOTSET" || *pad == "VALID") && x[2] % w[2] == 0 && x[3] % w[3] == 0;
 }
