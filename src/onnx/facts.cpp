@@ -21,7 +21,6 @@ Tensor zeros(Element element, const Dims& dims) {
   return t;
 }
 
-// Values by name, dropped after their last reader.
 class Interpretation {
  public:
   explicit Interpretation(Model& model) : model_(model) {
@@ -30,7 +29,8 @@ class Interpretation {
   }
 
   Facts run() {
-    for (const auto& [name, tensor] : model_.initializers) know(name, tensor, true);
+    for (auto& [name, tensor] : model_.initializers) know(name, std::move(tensor), true);
+    model_.initializers.clear();
     for (const Value& input : model_.inputs) {
       Dims dims;
       for (const Dim& d : input.dims) dims.push_back(d.value);
@@ -40,7 +40,7 @@ class Interpretation {
     for (std::size_t i = 0; i < model_.nodes.size(); ++i) {
       if (!evaluate(model_.nodes[i])) left.push_back(model_.nodes[i]);
       for (const std::string& name : model_.nodes[i].inputs)
-        if (last_[name] == i && !facts_.constant(name)) values_.erase(name);
+        if (last_[name] == i) values_.erase(name);
     }
     model_.nodes = std::move(left);
     return std::move(facts_);
@@ -57,9 +57,7 @@ class Interpretation {
         inputs.push_back(nullptr);
         continue;
       }
-      const auto known = values_.find(name);
-      TW_CHECK(known != values_.end(), "a node reads what nobody wrote: " + name);
-      inputs.push_back(&known->second);
+      inputs.push_back(&value(name));
       constant = constant && (shape_only || facts_.constant(name));
     }
     std::vector<Tensor> outputs = run_node(node, inputs, model_.opset(node.domain));
@@ -68,16 +66,22 @@ class Interpretation {
     return constant;
   }
 
+  const Tensor& value(const std::string& name) const {
+    if (const auto known = facts_.constants.find(name); known != facts_.constants.end()) return known->second;
+    const auto known = values_.find(name);
+    TW_CHECK(known != values_.end(), "a node reads what nobody wrote: " + name);
+    return known->second;
+  }
+
   void know(const std::string& name, Tensor value, bool constant) {
     facts_.dims[name] = value.dims;
     facts_.elements[name] = value.element;
-    if (constant) facts_.constants[name] = value;
-    values_[name] = std::move(value);
+    (constant ? facts_.constants : values_)[name] = std::move(value);
   }
 
   Model& model_;
   Facts facts_;
-  std::map<std::string, Tensor> values_;
+  std::map<std::string, Tensor> values_;  // not constant, until their last reader
   std::map<std::string, std::size_t> last_;
 };
 

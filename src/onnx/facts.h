@@ -18,7 +18,7 @@ struct Facts {
 };
 
 // Interprets the model once on zeros. The nodes that are left in `model` compute values that are not constant
-// and that an output needs.
+// and that an output needs; its initializers move to `constants`.
 Facts find_facts(Model& model);
 
 // Drops nodes that no output needs.

@@ -28,17 +28,12 @@ void bind(Model& model, const ImportOptions& options) {
   bind_dims(model, options.dims);
 }
 
-void refuse_unsupported(const Model& model, const Facts& facts) {
+// The import interprets every node, so what the interpreter lacks nobody can run.
+void refuse_unsupported(const Model& model) {
   std::string text;
-  for (const Unsupported& u : unsupported(model)) {
-    bool on_device = true;
-    for (const Node& node : model.nodes)
-      if (node.op_type == u.op_type && node.domain == u.domain)
-        on_device = on_device && why_not(node, facts, model.opset()).empty();
-    if (!on_device)
-      text += fmt::format("{}{} ({} nodes: {})", text.empty() ? "" : "; ", u.op_type, u.count,
-                          fmt::join(u.first_nodes, ", "));
-  }
+  for (const Unsupported& u : unsupported(model))
+    text += fmt::format("{}{} ({} nodes: {})", text.empty() ? "" : "; ", u.op_type, u.count,
+                        fmt::join(u.first_nodes, ", "));
   if (!text.empty())
     throw Error(ErrorKind::UnsupportedOp, "operators that neither the device nor the host can run: " + text);
 }
@@ -197,14 +192,20 @@ class Assembly {
 
 }  // namespace
 
+graph::Shape graph_shape(const Dims& dims) {
+  graph::Shape shape;
+  for (const std::int64_t d : dims) shape.push_back(static_cast<std::uint32_t>(d));
+  return shape.empty() ? graph::Shape{1} : shape;
+}
+
 Program import(Model model, const ImportOptions& options) {
   Program program;
   bind(model, options);
+  refuse_unsupported(model);
   program.whole = model;
   Facts facts = find_facts(model);
   drop_nan_guards(model, facts);
   rewrite_products(model, facts);
-  refuse_unsupported(model, facts);
   const std::vector<Stage> stages = Partition(model, facts).best();
   if (std::ranges::find(stages, Stage::Device) == stages.end()) {
     std::map<std::string, std::string> reasons;

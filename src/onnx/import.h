@@ -15,10 +15,12 @@ struct ImportOptions {
   std::map<std::string, Tensor> constants;   // inputs with one value for good, e.g. the shape of a Reshape
 };
 
+graph::Shape graph_shape(const Dims& dims);  // of a value in the graph: a scalar is [1]
+
 struct Program {
-  Model whole;         // bound; for the reference
-  Model prefix;        // model inputs -> host values of the graph and what else the suffix needs
-  graph::Graph graph;  // scalars have the shape [1]
+  Model whole;   // bound; for the reference
+  Model prefix;  // model inputs -> host values of the graph and what else the suffix needs
+  graph::Graph graph;
   std::vector<std::string> outputs;  // ONNX names of the graph's outputs
   Model suffix;                      // graph outputs, prefix outputs and model inputs -> model outputs
   std::map<std::string, std::vector<float>> parameters;  // of the graph

@@ -79,22 +79,14 @@ std::uint32_t axis_of(std::int64_t axis, std::size_t rank) {
   return static_cast<std::uint32_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
 }
 
-Shape graph_shape(const Dims& dims) {
-  Shape shape;
-  for (const std::int64_t d : dims) shape.push_back(static_cast<std::uint32_t>(d));
-  return shape.empty() ? Shape{1} : shape;
-}
-
 bool is_movement(const Node& node) { return node.domain.empty() && kMovements.contains(node.op_type); }
 
 std::string why_not(const Node& node, const Facts& facts, std::int64_t opset) {
   const std::string& op = node.op_type;
-  const bool known =
-      is_fused(node) || op == "Where"
-          ? node.domain.empty() || is_fused(node)
-          : node.domain.empty() && (kUnary.contains(op) || kBinary.contains(op) || kReductions.contains(op) ||
-                                    kMovements.contains(op) || kOthers.contains(op));
-  if (!known) return "no form for the device";
+  const bool plain =
+      node.domain.empty() && (op == "Where" || kUnary.contains(op) || kBinary.contains(op) ||
+                              kReductions.contains(op) || kMovements.contains(op) || kOthers.contains(op));
+  if (!plain && !is_fused(node)) return "no form for the device";
   if (opset < 7 && kBinary.contains(op)) return "its broadcasting before opset 7";
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     if (!has(node, i)) continue;

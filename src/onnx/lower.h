@@ -6,10 +6,9 @@
 
 #include "graph/graph.h"
 #include "onnx/facts.h"
+#include "onnx/import.h"
 
 namespace tw::onnx {
-
-graph::Shape graph_shape(const Dims& dims);  // a scalar is [1]
 
 // Empty: the device can run it. Else why not.
 std::string why_not(const Node& node, const Facts& facts, std::int64_t opset);

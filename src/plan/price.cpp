@@ -224,10 +224,8 @@ double general_cycles(const Local& local, Layouts& layouts) {
       return sum;
     }
     default:
-      break;
+      fail_check("LocalKind", "unknown local kernel");
   }
-  TW_CHECK(false, "unknown local kernel");
-  return 0;
 }
 
 }  // namespace
