@@ -49,9 +49,11 @@ struct Machine::State {
 
   // Of the running call.
   CallResult result;
-  std::uint64_t release = 0;  // cycle of the last common release
-  std::uint64_t busy = 0;     // summed over tiles
-  bool host_edge = true;      // the last rendezvous belongs to the host
+  std::uint64_t release = 0;              // cycle of the last common release
+  std::uint64_t busy = 0;                 // summed over tiles
+  bool host_edge = true;                  // the last rendezvous belongs to the host
+  bool in_body = false;                   // between the last input batch and the first output batch
+  std::uint64_t body = 0, body_busy = 0;  // time there that stands between two rendezvous of the host
   std::uint32_t traps = 0;
 
   State(const Device& d, const package::DeviceImage& i, const Options& o)
@@ -82,7 +84,7 @@ struct Machine::State {
 
 void Machine::State::begin_call() {
   result = {};
-  release = busy = 0;
+  release = busy = body = body_busy = 0;
   host_edge = true;
   traps = 0;
   for (Tile& t : tiles) t.time = t.instructions = t.fp8_clips = t.macs = 0;
@@ -120,11 +122,16 @@ std::optional<Stop> Machine::State::rendezvous() {
 void Machine::State::account(Stop stop) {
   std::uint64_t latest = release;
   for (const Tile& t : tiles) latest = std::max(latest, t.time);
-  if (host_edge && at_host(stop)) {
-    result.stats.host_cycles += latest - release;
-  } else {
+  std::uint64_t worked = 0;
+  for (const Tile& t : tiles) worked += t.time - release;
+  if (!(host_edge && at_host(stop))) {
     result.stats.cycles += latest - release;
-    for (const Tile& t : tiles) busy += t.time - release;
+    busy += worked;
+  } else if (in_body) {
+    body += latest - release;
+    body_busy += worked;
+  } else {
+    result.stats.host_cycles += latest - release;
   }
   host_edge = at_host(stop);
   release = latest;
@@ -161,6 +168,9 @@ bool Machine::State::run_host(std::span<const package::HostBatch* const> batches
 
 void Machine::State::finish() {
   CallStats& s = result.stats;
+  // Without an exchange phase all that the program does stands between two rendezvous of the host.
+  (s.exchange_phases == 0 ? s.cycles : s.host_cycles) += body;
+  if (s.exchange_phases == 0) busy += body_busy;
   s.compute_cycles = busy / tiles.size();
   s.sync_cycles = s.cycles - s.compute_cycles - s.exchange_cycles;
   for (const Tile& t : tiles) {
@@ -176,12 +186,14 @@ CallResult Machine::State::call(std::initializer_list<const std::vector<package:
   for (const auto* list : lists)
     for (const package::HostBatch& b : *list) batches.push_back(&b);
   begin_call();
+  const std::size_t inputs = lists.size() > 1 ? (*lists.begin())->size() : SIZE_MAX;
   std::size_t next = 0;
   while (!fault) {
     if (!waiting && !advance()) break;
     waiting = false;
     const std::optional<Stop> stop = rendezvous();
     if (!stop) break;
+    in_body = next == inputs;
     account(*stop);
     if (*stop == Stop::Halted) {
       if (next < batches.size())

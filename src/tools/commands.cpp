@@ -33,9 +33,11 @@ void print_json(const Invocation& i, const std::string& text) {
 }
 
 // What an ONNX model leaves to the host.
-std::string notes_table(const std::vector<std::string>& notes) {
+std::string notes_table(const Source& source) {
   std::string text;
-  for (const std::string& note : notes) text += fmt::format("  host                       {}\n", note);
+  if (!source.onnx) return text;
+  for (const std::string& note : source.onnx->notes)
+    text += fmt::format("  host                       {}\n", note);
   return text;
 }
 
@@ -91,12 +93,13 @@ int compile_command(const Invocation& i, const Host& host) {
   Compiled compiled = compile_or_tell(i, host);
   const PackageFile file = write_package(i, compiled);
   host.progress->finish();
-  print_table(i, notes_table(compiled.notes));
-  print_table(i, compile_table(i.recipe, compiled.model, compiled.result.report) +
+  print_table(i, notes_table(compiled.source));
+  print_table(i, compile_table(i.recipe, compiled.source.model, compiled.result.report) +
                      fmt::format("  package                    {} ({} B, sha256 {})\n", file.file, file.bytes,
                                  file.sha256));
   report_if_asked(i, host, compiled, file);
-  print_json(i, result_json(compile_json(host, i.recipe, compiled.model, compiled.result.report, file), ""));
+  print_json(
+      i, result_json(compile_json(host, i.recipe, compiled.source.model, compiled.result.report, file), ""));
   return 0;
 }
 
@@ -105,13 +108,13 @@ int e2e_command(const Invocation& i, const Host& host) {
   Compiled compiled = compile_or_tell(i, host);
   const PackageFile file = write_package(i, compiled);
   host.progress->finish();
-  print_table(i,
-              notes_table(compiled.notes) + compile_table(i.recipe, compiled.model, compiled.result.report));
+  print_table(i, notes_table(compiled.source) +
+                     compile_table(i.recipe, compiled.source.model, compiled.result.report));
   report_if_asked(i, host, compiled, file);
-  const RunReport report = run_package(host, compiled.recipe, compiled.package, i.run);
+  const RunReport report = run_package(host, compiled.recipe, compiled.source, compiled.package, i.run);
   print_table(i, operation_table(compiled.result.report, report) + run_table(host, report) +
-                     anchor_table(host, i.recipe, compiled.model, compiled.result.report, report));
-  print_json(i, result_json(compile_json(host, i.recipe, compiled.model, compiled.result.report, file),
+                     anchor_table(host, i.recipe, compiled.source.model, compiled.result.report, report));
+  print_json(i, result_json(compile_json(host, i.recipe, compiled.source.model, compiled.result.report, file),
                             run_json(host, report, &compiled.result.report)));
   return report.pass ? 0 : 5;
 }
@@ -119,7 +122,7 @@ int e2e_command(const Invocation& i, const Host& host) {
 int run_command(const Invocation& i, const Host& host) {
   const package::Package package = package::read(i.package);
   const Recipe recipe = recipe_of(i, host, package, i.run.checks.fp32 || i.run.checks.exact);
-  const RunReport report = run_package(host, recipe, package, i.run);
+  const RunReport report = run_package(host, recipe, open_source(recipe), package, i.run);
   print_table(i, run_table(host, report));
   print_json(i, result_json("", run_json(host, report)));
   return report.pass ? 0 : 5;

@@ -13,6 +13,7 @@
 #include "compile/optimise.h"
 #include "plan/exact.h"
 #include "ref/ref.h"
+#include "sim/bindings.h"
 #include "target/topology.h"
 #include "tools/inputs.h"
 #include "tools/weights.h"
@@ -171,8 +172,8 @@ CompareReport compare_package(const Host& host, const Recipe& recipe, const RunO
       host.threads);
   report.fault = machine.initialize(weights, 1).fault;
   std::vector<std::vector<std::uint8_t>> input;
-  for (const package::Binding& b : built.image.bindings)
-    if (b.kind == package::BindingKind::Input) input.push_back(encoded(values.at(b.name), b.dtype));
+  for (const package::Binding* b : sim::bindings_of(built.image, package::BindingKind::Input))
+    input.push_back(sim::encode(*b, values.at(b->name)));
   if (!report.fault) report.fault = machine.run(input, host.progress).fault;
   host.progress->finish();
   report.pass = !report.fault && !report.first && report.operations.size() == exact.size();

@@ -2,37 +2,40 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <cstring>
 #include <fstream>
+#include <utility>
 
 #include "base/error.h"
 #include "import/image.h"
 #include "model/tensors.h"
-#include "numeric/formats.h"
-#include "onnx/lower.h"
+#include "onnx/host.h"
 #include "onnx/read.h"
 
 namespace tw::tools {
 namespace fs = std::filesystem;
 namespace {
 
-onnx::Dims dims_of(const onnx::Value& value) {
-  onnx::Dims dims;
-  for (const onnx::Dim& d : value.dims) dims.push_back(d.value);
-  return dims;
+// In the order of `outputs`; integers as numbers.
+Arrays arrays_of(onnx::Values values, const std::vector<onnx::Value>& outputs) {
+  Arrays out;
+  for (const onnx::Value& v : outputs) {
+    onnx::Tensor& t = values.at(v.name);
+    out.push_back(std::move(t.floats));
+    if (!onnx::is_floating(t.element)) out.back().assign(t.ints.begin(), t.ints.end());
+  }
+  return out;
 }
 
 onnx::Tensor read_input(const fs::path& file, const onnx::Value& input) {
   if (file.extension() == ".pb") {
     onnx::Tensor tensor = onnx::read_tensor(file);
-    if (tensor.dims != dims_of(input))
-      throw Error(ErrorKind::File,
-                  fmt::format("{}: shape {} for the input \"{}\" {}", file.string(),
-                              onnx::to_string(tensor.dims), input.name, onnx::to_string(dims_of(input))));
+    if (tensor.dims != onnx::dims_of(input))
+      throw Error(ErrorKind::File, fmt::format("{}: shape {} for the input \"{}\" {}", file.string(),
+                                               onnx::to_string(tensor.dims), input.name,
+                                               onnx::to_string(onnx::dims_of(input))));
     return tensor;
   }
-  onnx::Tensor tensor{.element = input.element, .dims = dims_of(input), .floats = {}, .ints = {}};
+  onnx::Tensor tensor{.element = input.element, .dims = onnx::dims_of(input), .floats = {}, .ints = {}};
   const std::uint64_t count = tensor::elements(onnx::graph_shape(tensor.dims));
   std::error_code code;
   const std::uint64_t bytes = fs::file_size(file, code);
@@ -85,15 +88,14 @@ void Inputs::draw_onnx(const InputFiles& files, std::uint64_t seed) {
       throw Error(ErrorKind::Usage,
                   fmt::format("the input \"{}\" holds {} and cannot be drawn: give --input {}=FILE.pb",
                               input.name, onnx::name_of(input.element), input.name));
-    onnx::Tensor drawn{.element = input.element, .dims = dims_of(input), .floats = {}, .ints = {}};
+    onnx::Tensor drawn{.element = input.element, .dims = onnx::dims_of(input), .floats = {}, .ints = {}};
     drawn.floats = model::random_tensor(input.name, onnx::graph_shape(drawn.dims), seed);
     given_[input.name] = std::move(drawn);
   }
   for (const auto& [name, path] : files)
     if (!given_.contains(name))
       throw Error(ErrorKind::Usage, fmt::format("--input {}: the model has no such input", name));
-  known_ = onnx::run(source_.onnx->prefix, given_);
-  for (const auto& [name, tensor] : given_) known_.try_emplace(name, tensor);
+  known_ = onnx::before_device(*source_.onnx, given_);
 }
 
 std::vector<std::size_t> Inputs::key(std::uint32_t call) const {
@@ -120,39 +122,12 @@ std::map<std::string, std::vector<float>> Inputs::host_values(std::uint32_t call
 
 Arrays Inputs::results(Arrays graph_outputs) const {
   if (!source_.onnx) return graph_outputs;
-  const onnx::Program& program = *source_.onnx;
-  onnx::Values given;
-  for (const onnx::Value& v : program.suffix.inputs) {
-    const auto at = std::ranges::find(program.outputs, v.name);
-    if (at == program.outputs.end()) {
-      given[v.name] = known_.at(v.name);
-    } else {
-      given[v.name] = {
-          .element = v.element,
-          .dims = dims_of(v),
-          .floats = std::move(graph_outputs.at(static_cast<std::size_t>(at - program.outputs.begin()))),
-          .ints = {}};
-    }
-  }
-  const onnx::Values made = onnx::run(program.suffix, given);
-  Arrays out;
-  for (const onnx::Value& v : program.whole.outputs) {
-    const onnx::Tensor& t = made.at(v.name);
-    out.push_back(t.floats);
-    if (!onnx::is_floating(t.element)) out.back().assign(t.ints.begin(), t.ints.end());
-  }
-  return out;
+  return arrays_of(onnx::after_device(*source_.onnx, known_, std::move(graph_outputs)),
+                   source_.onnx->whole.outputs);
 }
 
 Arrays Inputs::onnx_reference(unsigned threads) const {
-  const onnx::Values made = onnx::run(source_.onnx->whole, given_, {.threads = threads});
-  Arrays out;
-  for (const onnx::Value& v : source_.onnx->whole.outputs) {
-    const onnx::Tensor& t = made.at(v.name);
-    out.push_back(t.floats);
-    if (!onnx::is_floating(t.element)) out.back().assign(t.ints.begin(), t.ints.end());
-  }
-  return out;
+  return arrays_of(onnx::run(source_.onnx->whole, given_, {.threads = threads}), source_.onnx->whole.outputs);
 }
 
 std::vector<std::string> Inputs::output_names() const {
@@ -160,33 +135,6 @@ std::vector<std::string> Inputs::output_names() const {
   if (!source_.onnx) return {"output"};
   for (const onnx::Value& v : source_.onnx->whole.outputs) names.push_back(v.name);
   return names;
-}
-
-std::vector<std::uint8_t> encoded(const std::vector<float>& values, const std::string& dtype) {
-  const bool single = dtype == "f32";
-  TW_CHECK(single || dtype == "f16", "a binding of another type: " + dtype);
-  std::vector<std::uint8_t> bytes(values.size() * (single ? 4 : 2));
-  if (single) {
-    std::memcpy(bytes.data(), values.data(), bytes.size());
-    return bytes;
-  }
-  std::vector<std::uint16_t> half(values.size());
-  numeric::f32_to_f16(values, half);
-  std::memcpy(bytes.data(), half.data(), bytes.size());
-  return bytes;
-}
-
-std::vector<float> decoded(const std::vector<std::uint8_t>& bytes, const std::string& dtype) {
-  const bool single = dtype == "f32";
-  std::vector<float> values(bytes.size() / (single ? 4 : 2));
-  if (single) {
-    std::memcpy(values.data(), bytes.data(), bytes.size());
-    return values;
-  }
-  std::vector<std::uint16_t> half(values.size());
-  std::memcpy(half.data(), bytes.data(), bytes.size());
-  numeric::f16_to_f32(half, values);
-  return values;
 }
 
 }  // namespace tw::tools

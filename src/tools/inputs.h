@@ -42,8 +42,4 @@ class Inputs {
   onnx::Values given_, known_;  // of an ONNX file: its inputs; with the prefix's results
 };
 
-// Row-major bytes of an input or output binding: "f16" or "f32".
-std::vector<std::uint8_t> encoded(const std::vector<float>& values, const std::string& dtype);
-std::vector<float> decoded(const std::vector<std::uint8_t>& bytes, const std::string& dtype);
-
 }  // namespace tw::tools

@@ -46,9 +46,9 @@ Built build(const IpuE2e& e, const Host& host) {
     file.sha256 = sha256_of(e.package);
   }
   host.progress->finish();
-  print(e, compile_table(e.recipe, compiled.model, compiled.result.report));
+  print(e, compile_table(e.recipe, compiled.source.model, compiled.result.report));
   Built built;
-  built.compile = compile_json(host, e.recipe, compiled.model, compiled.result.report, file);
+  built.compile = compile_json(host, e.recipe, compiled.source.model, compiled.result.report, file);
   built.package = std::move(compiled.package);
   built.recipe = std::move(compiled.recipe);
   return built;
@@ -125,7 +125,7 @@ std::string result_lines(const IpuE2e& e, const Host& host, const RunReport& r) 
 int inference(const IpuE2e& e, const Host& host) {
   const Built built = e.reuse_package ? reuse(e) : build(e, host);
   if (!e.memory_directory.empty()) write_page(host, built.package, e.package, e.memory_directory);
-  const RunReport report = run_package(host, built.recipe, built.package, e.run);
+  const RunReport report = run_package(host, built.recipe, open_source(built.recipe), built.package, e.run);
   print(e, result_lines(e, host, report));
   const std::string run = run_json(host, report);
   if (!e.save_directory.empty() && !report.first_output.empty())

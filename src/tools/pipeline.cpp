@@ -14,6 +14,7 @@
 #include "compile/optimise.h"
 #include "plan/exact.h"
 #include "ref/ref.h"
+#include "sim/bindings.h"
 #include "tools/advise.h"
 #include "tools/files.h"
 #include "tools/inputs.h"
@@ -121,15 +122,6 @@ void check_call(CallReport& call, const Arrays& device, const Arrays& actual,
   }
 }
 
-// The bindings of one kind, in the order of a call.
-std::vector<const package::Binding*> bindings_of(const package::DeviceImage& image,
-                                                 package::BindingKind kind) {
-  std::vector<const package::Binding*> list;
-  for (const package::Binding& b : image.bindings)
-    if (b.kind == kind) list.push_back(&b);
-  return list;
-}
-
 std::vector<std::uint8_t> joined(const std::vector<std::vector<std::uint8_t>>& parts) {
   std::vector<std::uint8_t> all;
   for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
@@ -175,40 +167,36 @@ compile::Result built(const Host& host, const Recipe& recipe, const model::Model
 
 Compiled compile_model(const Host& host, const Recipe& recipe, const compile::OnUnplaced& on_unplaced) {
   Compiled out;
-  Source source = open_source(recipe);
-  out.model = std::move(source.model);
+  out.source = open_source(recipe);
+  const model::Model& model = out.source.model;
   out.recipe = recipe;
-  if (source.onnx) {
-    out.notes = source.onnx->notes;
-    out.recipe.onnx_sha256 = sha256_of(recipe.model.name);
-  }
-  out.recipe.model = out.model.config;
-  out.recipe.weights.files = check_weights(host, out.recipe, out.model);
-  out.result = built(host, out.recipe, out.model, on_unplaced);
+  if (out.source.onnx) out.recipe.onnx_sha256 = sha256_of(recipe.model.name);
+  out.recipe.model = model.config;
+  out.recipe.weights.files = check_weights(host, out.recipe, model);
+  out.result = built(host, out.recipe, model, on_unplaced);
   out.recipe.choices = compile::candidates_of(out.result.plan.choices);
   host.progress->stage("weights");
-  model::Tensors tensors(tensor_source(recipe, out.model), model::Tensors::Keep::Latest);
+  model::Tensors tensors(tensor_source(recipe, model), model::Tensors::Keep::Latest);
   out.package.weights = compile::pack_weights(
       out.result, [&](const std::string& name) -> const std::vector<float>& { return tensors(name); },
       host.threads);
   out.package.image = std::move(out.result.image);
   out.package.side = out.result.side;
   out.package.side.recipe_json = to_json(out.recipe);
-  out.package.side.summary_json = summary_json(host.device, out.recipe, out.model, out.result.report);
+  out.package.side.summary_json = summary_json(host.device, out.recipe, model, out.result.report);
   const std::vector<std::string> findings = package::verify(out.package);
   TW_CHECK(findings.empty(), "package: " + findings.front());
   return out;
 }
 
-RunReport run_package(const Host& host, const Recipe& recipe, const package::Package& package,
-                      const RunOptions& options) {
+RunReport run_package(const Host& host, const Recipe& recipe, const Source& source,
+                      const package::Package& package, const RunOptions& options) {
   RunReport report;
-  const Source source = open_source(recipe);
   const model::Model& model = source.model;
   const Inputs inputs(source, options.images, options.inputs, recipe.seed);
   References references(host, recipe, source, inputs, options.checks);
-  const auto sent = bindings_of(package.image, package::BindingKind::Input),
-             received = bindings_of(package.image, package::BindingKind::Output);
+  const auto sent = sim::bindings_of(package.image, package::BindingKind::Input),
+             received = sim::bindings_of(package.image, package::BindingKind::Output);
   sim::Options sim_options = options.sim;
   sim_options.threads = host.threads;
   sim::Machine machine(host.device, package.image, sim_options);
@@ -227,7 +215,7 @@ RunReport run_package(const Host& host, const Recipe& recipe, const package::Pac
     sim::CallResult result;
     host.progress->stage(fmt::format("call {}", c));
     std::vector<std::vector<std::uint8_t>> input;
-    for (const package::Binding* b : sent) input.push_back(encoded(values.at(b->name), b->dtype));
+    for (const package::Binding* b : sent) input.push_back(sim::encode(*b, values.at(b->name)));
     report.seconds_simulate += seconds_of([&] { result = machine.run(input, host.progress); });
     call.stats = result.stats;
     report.fp8_clips += result.stats.fp8_clips;
@@ -243,7 +231,7 @@ RunReport run_package(const Host& host, const Recipe& recipe, const package::Pac
     keys.push_back(inputs.key(c));
     Arrays device;
     for (std::size_t i = 0; i < received.size(); ++i)
-      device.push_back(decoded(result.outputs.at(i), received[i]->dtype));
+      device.push_back(sim::decode(*received[i], result.outputs.at(i)));
     actual = inputs.results(device);
     check_call(call, device, actual, references.of(keys.back(), values), options.checks, source, inputs);
     for (std::uint32_t earlier = 0; earlier < c; ++earlier) {

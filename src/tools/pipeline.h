@@ -23,9 +23,8 @@ struct Host {
 };
 
 struct Compiled {
-  model::Model model;
-  std::vector<std::string> notes;  // what runs on the host
-  Recipe recipe;                   // with the model's defaults filled in and the optimiser's choices
+  Source source;
+  Recipe recipe;  // with the model's defaults filled in and the optimiser's choices
   compile::Result result;
   package::Package package;  // image, packed weights, side section (without the file's own figures)
 };
@@ -65,8 +64,9 @@ struct RunReport {
   std::vector<std::uint8_t> first_input, first_output;  // bytes of call 0, row-major, one after the other
   bool pass = false;
 };
-RunReport run_package(const Host& host, const Recipe& recipe, const package::Package& package,
-                      const RunOptions& options);
+// `source`: the recipe's.
+RunReport run_package(const Host& host, const Recipe& recipe, const Source& source,
+                      const package::Package& package, const RunOptions& options);
 
 std::uint64_t peak_rss_bytes();
 

@@ -4,6 +4,7 @@
 
 #include "compile/capacity.h"
 #include "tools/json.h"
+#include "tools/source.h"
 
 namespace tw::tools {
 namespace {
@@ -19,10 +20,11 @@ std::string milliseconds(const Host& host, double x) {
 }  // namespace
 
 std::string compile_table(const Recipe& recipe, const model::Model& model, const compile::Report& r) {
-  std::string t =
-      fmt::format("{} | {} layer(s), batch {}, {}, {} policy, {} tiles, {} parameters\n", model.config.name,
-                  model.config.layers, model.config.batch, precision_name(recipe.precision),
-                  name_of(recipe.policy), recipe.tiles, grouped(model.parameters));
+  const std::string extent =  // those of an ONNX file are in its inputs
+      is_onnx(recipe) ? "" : fmt::format("{} layer(s), batch {}, ", model.config.layers, model.config.batch);
+  std::string t = fmt::format("{} | {}{}, {} policy, {} tiles, {} parameters\n", model.config.name, extent,
+                              precision_name(recipe.precision), name_of(recipe.policy), recipe.tiles,
+                              grouped(model.parameters));
   auto line = [&](const char* name, const std::string& value) {
     t += fmt::format("  {:<26} {}\n", name, value);
   };

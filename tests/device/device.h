@@ -14,33 +14,13 @@
 #include "numeric/formats.h"
 #include "plan/exact.h"
 #include "ref/ref.h"
+#include "sim/bindings.h"
 #include "sim/machine.h"
 
 namespace tw::device_test {
 
 using Values = std::vector<float>;
 using Bytes = std::vector<std::uint8_t>;
-
-inline Bytes encoded(const Values& values, const std::string& dtype) {
-  Bytes bytes(values.size() * (dtype == "f32" ? 4 : 2));
-  std::vector<std::uint16_t> half(values.size());
-  numeric::f32_to_f16(values, half);
-  std::memcpy(bytes.data(), dtype == "f32" ? static_cast<const void*>(values.data()) : half.data(),
-              bytes.size());
-  return bytes;
-}
-
-inline Values decoded(const Bytes& bytes, const std::string& dtype) {
-  Values values(bytes.size() / (dtype == "f32" ? 4 : 2));
-  if (dtype == "f32") {
-    std::memcpy(values.data(), bytes.data(), bytes.size());
-    return values;
-  }
-  std::vector<std::uint16_t> half(values.size());
-  std::memcpy(half.data(), bytes.data(), bytes.size());
-  numeric::f16_to_f32(half, values);
-  return values;
-}
 
 struct Case {
   graph::Graph graph;
@@ -78,22 +58,26 @@ inline void draw(Case& c) {
   }
 }
 
+// One upload, one call.
+template <class Host>
+sim::CallResult call_once(const compile::Result& built, Host&& host) {
+  const Device device = c600();
+  sim::Machine machine(device, built.image, {});
+  EXPECT_FALSE(machine.initialize(compile::pack_weights(built, host, 0), 1).fault);
+  std::vector<Bytes> inputs;
+  for (const package::Binding* b : sim::bindings_of(built.image, package::BindingKind::Input))
+    inputs.push_back(sim::encode(*b, host(b->name)));
+  return machine.run(inputs);
+}
+
 inline Outcome run(Case c) {
   draw(c);
   Progress quiet;
-  const Device device = c600();
   const auto host = [&](const std::string& name) -> const Values& { return c.data.at(name); };
-  const compile::Result built = compile::compile(device, c.graph, c.options, quiet);
-  sim::Machine machine(device, built.image, {});
+  const compile::Result built = compile::compile(c600(), c.graph, c.options, quiet);
   Outcome out;
-  EXPECT_FALSE(machine.initialize(compile::pack_weights(built, host, 0), 1).fault);
-  std::vector<Bytes> inputs;
-  std::vector<std::string> types;
-  for (const package::Binding& b : built.image.bindings) {
-    if (b.kind == package::BindingKind::Input) inputs.push_back(encoded(host(b.name), b.dtype));
-    if (b.kind == package::BindingKind::Output) types.push_back(b.dtype);
-  }
-  const sim::CallResult call = machine.run(inputs);
+  const auto received = sim::bindings_of(built.image, package::BindingKind::Output);
+  const sim::CallResult call = call_once(built, host);
   out.exact = plan::run_exact(built.plan, host, {});
   out.fp32 = ref::run(c.graph, host);
   if (call.fault) {
@@ -102,7 +86,7 @@ inline Outcome run(Case c) {
     return out;
   }
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
-    out.simulated.push_back(decoded(call.outputs[i], types.at(i)));
+    out.simulated.push_back(sim::decode(*received.at(i), call.outputs[i]));
     const Values &sim = out.simulated[i], &exact = out.exact.at(i), &fp32 = out.fp32.at(i);
     out.bits =
         out.bits && sim.size() == exact.size() && std::memcmp(sim.data(), exact.data(), 4 * sim.size()) == 0;

@@ -131,5 +131,21 @@ TEST(General, DenseProductsOfOddExtents) {
     }
 }
 
+// Without an exchange phase all work stands between two rendezvous of the host: it is cycles of the call all
+// the same.
+TEST(General, ProgramsWithoutExchangeHaveCycles) {
+  Builder b("alone");
+  Case c{.graph = b.finish({b.unary("f", Unary::Tanh, b.host("x", {4, 8}))}), .options = few_tiles(1)};
+  draw(c);
+  Progress quiet;
+  const compile::Result built = compile::compile(c600(), c.graph, c.options, quiet);
+  ASSERT_TRUE(built.program.phases.empty());
+  const sim::CallResult call =
+      call_once(built, [&](const std::string& name) -> const Values& { return c.data.at(name); });
+  EXPECT_EQ(static_cast<double>(call.stats.cycles), built.report.cycles_scheduled);
+  EXPECT_GT(call.stats.cycles, 330U);  // the launch of one kernel, docs/costs.md
+  EXPECT_EQ(call.stats.compute_cycles + call.stats.sync_cycles, call.stats.cycles);
+}
+
 }  // namespace
 }  // namespace tw::device_test

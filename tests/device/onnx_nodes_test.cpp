@@ -7,8 +7,7 @@
 
 #include "base/error.h"
 #include "device.h"
-#include "onnx/import.h"
-#include "onnx/interpret.h"
+#include "onnx/host.h"
 #include "onnx/read.h"
 
 namespace tw::device_test {
@@ -19,8 +18,7 @@ namespace fs = std::filesystem;
 const fs::path kFolder = "/usr/share/libonnx-testdata/data/node";
 
 onnx::Values run_program(const onnx::Program& program, const onnx::Values& inputs) {
-  onnx::Values values = onnx::run(program.prefix, inputs);
-  for (const auto& [name, tensor] : inputs) values.try_emplace(name, tensor);
+  const onnx::Values values = onnx::before_device(program, inputs);
   compile::Options options;
   options.plan.tiles = 64;
   options.plan.precision = tensor::Precision::F16;
@@ -29,22 +27,7 @@ onnx::Values run_program(const onnx::Program& program, const onnx::Values& input
     if (v.kind == graph::ValueKind::Host) data[v.name] = values.at(v.name).floats;
   const Outcome out = run({.graph = program.graph, .options = options, .data = std::move(data)});
   EXPECT_TRUE(out.bits);
-  onnx::Values given;
-  std::size_t next = 0;
-  for (const onnx::Value& v : program.suffix.inputs) {
-    if (values.contains(v.name)) {
-      given[v.name] = values.at(v.name);
-      continue;
-    }
-    onnx::Dims dims;
-    for (const onnx::Dim& d : v.dims) dims.push_back(d.value);
-    std::size_t at = 0;
-    while (program.outputs.at(at) != v.name) ++at;
-    given[v.name] = {.element = v.element, .dims = dims, .floats = out.simulated.at(at), .ints = {}};
-    ++next;
-  }
-  EXPECT_EQ(next, program.graph.outputs.size());
-  return onnx::run(program.suffix, given);
+  return onnx::after_device(program, values, out.simulated);
 }
 
 enum class Verdict : std::uint8_t { Passed, Failed, Unsupported };

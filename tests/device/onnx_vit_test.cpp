@@ -109,7 +109,7 @@ void runs(const Form& f) {
   EXPECT_EQ(kinds(p).at(f.tanh_gelu ? "gelu" : "gelu_erf"), 1);
   EXPECT_EQ(kinds(p).contains("rope"), f.rotary);
   const Values inputs{{"image", drawn({f.batch, 3, 8, 8}, 61)}};
-  const Values values = run(p.prefix, inputs);
+  const Values values = before_device(p, inputs);
   device_test::Case c{.graph = p.graph, .options = {}, .data = p.parameters};
   c.options.plan.tiles = 32;
   c.options.plan.precision = tensor::Precision::F16;

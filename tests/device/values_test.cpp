@@ -144,16 +144,10 @@ struct Faults {
 Faults faults_of(Case c) {
   draw(c);
   Progress quiet;
-  const Device device = c600();
   const auto host = [&](const std::string& name) -> const Values& { return c.data.at(name); };
-  const compile::Result built = compile::compile(device, c.graph, c.options, quiet);
-  sim::Machine machine(device, built.image, {});
-  EXPECT_FALSE(machine.initialize(compile::pack_weights(built, host, 0), 1).fault);
-  std::vector<Bytes> inputs;
-  for (const package::Binding& b : built.image.bindings)
-    if (b.kind == package::BindingKind::Input) inputs.push_back(encoded(host(b.name), b.dtype));
+  const compile::Result built = compile::compile(c600(), c.graph, c.options, quiet);
   Faults faults;
-  const sim::CallResult call = machine.run(inputs);
+  const sim::CallResult call = call_once(built, host);
   if (call.fault) {
     EXPECT_EQ(call.fault->kind, sim::FaultKind::F16Overflow);
     faults.device = call.fault->what;

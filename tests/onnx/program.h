@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "onnx/import.h"
+#include "onnx/host.h"
 #include "onnx/interpret.h"
 #include "ref/ref.h"
 
@@ -88,28 +88,12 @@ class Draft {
 
 // Inputs, prefix, graph, suffix: the model's outputs.
 inline Values run_program(const Program& program, const Values& inputs) {
-  Values values = run(program.prefix, inputs);
-  for (const auto& [name, tensor] : inputs) values.try_emplace(name, tensor);
+  const Values values = before_device(program, inputs);
   const auto data = [&](const std::string& name) -> const std::vector<float>& {
     const auto found = program.parameters.find(name);
     return found != program.parameters.end() ? found->second : values.at(name).floats;
   };
-  const std::vector<std::vector<float>> results = ref::run(program.graph, data);
-  Values given;
-  for (const Value& v : program.suffix.inputs) {
-    const auto at = std::ranges::find(program.outputs, v.name);
-    if (at == program.outputs.end()) {
-      given[v.name] = values.at(v.name);
-      continue;
-    }
-    Dims dims;
-    for (const Dim& d : v.dims) dims.push_back(d.value);
-    given[v.name] = {.element = v.element,
-                     .dims = dims,
-                     .floats = results.at(static_cast<std::size_t>(at - program.outputs.begin())),
-                     .ints = {}};
-  }
-  return run(program.suffix, given);
+  return after_device(program, values, ref::run(program.graph, data));
 }
 
 // Imports, compares with the interpreter, gives the program.
@@ -118,9 +102,7 @@ inline Program checked(const Draft& draft, double tolerance = 1e-4) {
   Values inputs;
   unsigned seed = 1000;
   for (const Value& v : program.whole.inputs) {
-    Dims dims;
-    for (const Dim& d : v.dims) dims.push_back(d.value);
-    inputs[v.name] = drawn(dims, ++seed, 2.0F);
+    inputs[v.name] = drawn(dims_of(v), ++seed, 2.0F);
   }
   const Values expected = run(program.whole, inputs), actual = run_program(program, inputs);
   for (const Value& v : draft.model.outputs) {
