@@ -55,10 +55,6 @@ const Dims& dims_of(const Node& node, const Facts& facts, std::size_t i) {
   return facts.dims.at(node.inputs.at(i));
 }
 
-std::int64_t product(const Dims& dims) {
-  return std::accumulate(dims.begin(), dims.end(), std::int64_t{1}, std::multiplies<>());
-}
-
 }  // namespace
 
 std::int64_t number(const Node& node, const char* key, std::int64_t otherwise) {
@@ -74,6 +70,9 @@ std::vector<std::int64_t> list(const Node& node, const Facts& facts, const char*
   if (const auto* found = node.attribute<std::vector<std::int64_t>>(key)) return *found;
   if (has(node, i) && facts.constant(node.inputs[i])) return facts.constants.at(node.inputs[i]).ints;
   return {};
+}
+std::int64_t elements_of(const Dims& dims) {
+  return std::accumulate(dims.begin(), dims.end(), std::int64_t{1}, std::multiplies<>());
 }
 std::uint32_t axis_of(std::int64_t axis, std::size_t rank) {
   return static_cast<std::uint32_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
@@ -94,12 +93,12 @@ std::string why_not(const Node& node, const Facts& facts, std::int64_t opset) {
     if (how && !facts.constant(node.inputs[i])) return fmt::format("input {} is not constant", i);
     const bool given = facts.constant(node.inputs[i]) && is_integer(facts.elements.at(node.inputs[i]));
     if (!how && !given && !is_floating(facts.elements.at(node.inputs[i]))) return "integers";
-    if (!how && product(dims_of(node, facts, i)) < 1) return "an empty tensor";
+    if (!how && elements_of(dims_of(node, facts, i)) < 1) return "an empty tensor";
   }
   for (const std::string& name : node.outputs) {
     if (name.empty() || !facts.dims.contains(name)) continue;
     if (!is_floating(facts.elements.at(name))) return "integers";
-    const std::int64_t count = product(facts.dims.at(name));
+    const std::int64_t count = elements_of(facts.dims.at(name));
     if (count < 1 || count > (std::int64_t{1} << 31)) return "a tensor that is empty or absurdly large";
   }
   if (op == "Cast" && number(node, "to", 1) == static_cast<std::int64_t>(Element::BFloat16))
@@ -113,7 +112,7 @@ double work_of(const Node& node, const Facts& facts) {
   const Dims& x = dims_of(node, facts, 0);
   const bool turned = node.op_type == "Gemm" && number(node, "transA", 0) != 0;
   const std::int64_t k = x.empty() ? 1 : turned ? x.front() : x.back();
-  return static_cast<double>(product(facts.dims.at(node.outputs[0]))) * static_cast<double>(k);
+  return static_cast<double>(elements_of(facts.dims.at(node.outputs[0]))) * static_cast<double>(k);
 }
 
 Lowering::Lowering(const std::string& name, const Facts& facts, std::int64_t opset)

@@ -27,6 +27,7 @@ float real(const Node& node, const char* key, float otherwise);
 // A list that newer opsets pass as input i and older ones as an attribute; empty: neither, or not constant.
 std::vector<std::int64_t> list(const Node& node, const Facts& facts, const char* key, std::size_t i);
 bool has(const Node& node, std::size_t i);
+std::int64_t elements_of(const Dims& dims);
 std::uint32_t axis_of(std::int64_t axis, std::size_t rank);
 
 class Lowering {

@@ -66,12 +66,6 @@ std::vector<std::int64_t> batches(const Dims& dims, std::int64_t streams) {
   return out;
 }
 
-std::int64_t product(const Dims& dims) {
-  std::int64_t n = 1;
-  for (const std::int64_t d : dims) n *= d;
-  return n;
-}
-
 // The last two axes exchanged.
 std::vector<std::int64_t> turned_over(const std::vector<std::int64_t>& x, const Dims& dims) {
   const std::int64_t rows = dims[dims.size() - 2], cols = dims.back();
@@ -186,7 +180,7 @@ std::string Heads::split(const std::string& value, const std::string& path, bool
     std::vector<std::int64_t> origin = origins(net_, source->name, value, scale != nullptr);
     if (turned) origin = turned_over(origin, net_.dims(value));
     for (const std::int64_t batch : batches(dims, o.streams)) {
-      const auto found = split_of(origin, batch, o, product(net_.dims(source->name)));
+      const auto found = split_of(origin, batch, o, elements_of(net_.dims(source->name)));
       if (!found) continue;
       if (scale != nullptr) *scale *= source->scale;
       return columns(source->name, path, *found, o.streams / batch, o.rows, o.width);
@@ -222,7 +216,7 @@ bool Heads::merge(const Node& node) {
   for (const std::int64_t batch : batches(dims, o.streams)) {
     const std::int64_t heads = o.streams / batch;
     if (heads == 1) continue;
-    bool good = static_cast<std::int64_t>(origin.size()) == product(dims);
+    bool good = static_cast<std::int64_t>(origin.size()) == elements_of(dims);
     std::size_t at = 0;
     for (std::int64_t b = 0; b < batch && good; ++b)
       for (std::int64_t r = 0; r < o.rows && good; ++r)

@@ -176,6 +176,15 @@ Results attention(const Call& call) {
   return one(merged ? merge_heads(call, out) : std::move(out));
 }
 
+// com.microsoft: heads of merged queries, keys and values, no mask.
+Results attended(const Call& call, std::span<const Tensor> parts, std::int64_t heads) {
+  const Tensor q = split_heads(call, parts[0], heads), k = split_heads(call, parts[1], heads),
+               v = split_heads(call, parts[2], heads);
+  const Scores s{call.attribute("scale", 0.0F), call.attribute("unidirectional", std::int64_t{0}) != 0, 0,
+                 nullptr};
+  return one(merge_heads(call, attend(call, q, transposed(call, k), v, s)));
+}
+
 // com.microsoft: query, key, value of [batch, tokens, width], one bias for all three; no masks.
 Results multi_head_attention(const Call& call) {
   for (std::size_t i = 4; i < call.count(); ++i)
@@ -191,11 +200,7 @@ Results multi_head_attention(const Call& call) {
       first += z(p.dims[2]);
     }
   }
-  const Tensor q = split_heads(call, parts[0], heads), k = split_heads(call, parts[1], heads),
-               v = split_heads(call, parts[2], heads);
-  const Scores s{call.attribute("scale", 0.0F), call.attribute("unidirectional", std::int64_t{0}) != 0, 0,
-                 nullptr};
-  return one(merge_heads(call, attend(call, q, transposed(call, k), v, s)));
+  return attended(call, parts, heads);
 }
 
 // com.microsoft: x W + b split into Q, K, V of equal widths.
@@ -209,11 +214,7 @@ Results packed_attention(const Call& call) {
   Node split{"Split", "", call.node.name, {"x"}, {"q", "k", "v"}, {{"axis", std::int64_t{2}}}};
   const Tensor* input[] = {&qkv};
   const Results parts = run_node(split, input, 13, call.limits);
-  const Tensor q = split_heads(call, parts[0], heads), k = split_heads(call, parts[1], heads),
-               v = split_heads(call, parts[2], heads);
-  const Scores s{call.attribute("scale", 0.0F), call.attribute("unidirectional", std::int64_t{0}) != 0, 0,
-                 nullptr};
-  return one(merge_heads(call, attend(call, q, transposed(call, k), v, s)));
+  return attended(call, parts, heads);
 }
 
 // Opset 23: x, cos and sin caches, position_ids. Half-split pairs, or interleaved ones.
