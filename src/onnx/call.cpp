@@ -48,6 +48,9 @@ const std::vector<std::int64_t>* Call::list(const char* key, std::size_t i) cons
 }
 
 void Call::fail(const std::string& what) const { throw Error(ErrorKind::Shape, title(node) + ": " + what); }
+void Call::refuse(const std::string& what) const {
+  throw Error(ErrorKind::UnsupportedOp, title(node) + ": " + what);
+}
 
 std::size_t Call::axis(std::int64_t axis, std::size_t rank) const {
   const auto n = static_cast<std::int64_t>(rank);

@@ -35,7 +35,11 @@ class Call {
   // A list that newer opsets pass as input i and older ones as an attribute; nullptr: neither.
   const std::vector<std::int64_t>* list(const char* key, std::size_t i) const;
 
-  [[noreturn]] void fail(const std::string& what) const;  // Error{Shape}: the node and what
+  [[noreturn]] void fail(const std::string& what) const;    // Error{Shape}: the node and what
+  [[noreturn]] void refuse(const std::string& what) const;  // Error{UnsupportedOp}
+  void support(bool condition, const char* what) const {
+    if (!condition) refuse(what);
+  }
   void require(bool condition, const char* what) const {
     if (!condition) fail(what);
   }

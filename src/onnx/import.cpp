@@ -6,11 +6,13 @@
 #include <set>
 
 #include "base/error.h"
+#include "onnx/convolutions.h"
 #include "onnx/facts.h"
 #include "onnx/interpret.h"
 #include "onnx/lower.h"
 #include "onnx/patterns.h"
 #include "onnx/read.h"
+#include "onnx/transposes.h"
 
 namespace tw::onnx {
 namespace {
@@ -42,10 +44,12 @@ void refuse_unsupported(const Model& model) {
 // first k of those before and the rest after it is a cut; the one with most work on the device wins.
 class Partition {
  public:
-  Partition(const Model& model, const Facts& facts) : model_(model), facts_(facts) {
+  // `able`: nodes that will be rewritten for the device.
+  Partition(const Model& model, const Facts& facts, const std::set<std::size_t>& able)
+      : model_(model), facts_(facts) {
     for (std::size_t i = 0; i < model.nodes.size(); ++i) {
       for (const std::string& name : model.nodes[i].outputs) producer_[name] = i;
-      if (!why_not(model.nodes[i], facts, model.opset()).empty()) foreign_.push_back(i);
+      if (!able.contains(i) && !why_not(model.nodes[i], facts, model.opset()).empty()) foreign_.push_back(i);
       products_ = products_ || work_of(model.nodes[i], facts) > 0;
     }
   }
@@ -190,6 +194,16 @@ class Assembly {
   std::map<std::string, Stage> made_;
 };
 
+// What the device gets but for a convolution: that becomes products, in an order of axes that suits it.
+void rewrite_for_device(Model& model, Facts& facts) {
+  std::set<std::size_t> convolutions = convolutions_for_device(model, facts);
+  std::vector<Stage> stages = Partition(model, facts, convolutions).best();
+  std::erase_if(convolutions, [&](std::size_t i) { return stages[i] != Stage::Device; });
+  rewrite_convolutions(model, facts, convolutions);
+  stages = Partition(model, facts, {}).best();
+  cancel_transposes(model, facts, [&](std::size_t i) { return stages[i] == Stage::Device; });
+}
+
 }  // namespace
 
 graph::Shape graph_shape(const Dims& dims) {
@@ -205,8 +219,10 @@ Program import(Model model, const ImportOptions& options) {
   program.whole = model;
   Facts facts = find_facts(model);
   drop_nan_guards(model, facts);
+  fold_batch_norms(model, facts);
   rewrite_products(model, facts);
-  const std::vector<Stage> stages = Partition(model, facts).best();
+  rewrite_for_device(model, facts);
+  const std::vector<Stage> stages = Partition(model, facts, {}).best();
   if (std::ranges::find(stages, Stage::Device) == stages.end()) {
     std::map<std::string, std::string> reasons;
     for (const Node& node : model.nodes)

@@ -145,7 +145,7 @@ T combined(const Call& call, const std::string& how, Element element, T present,
   }
   if (how == "max") return std::max(present, update);
   if (how == "min") return std::min(present, update);
-  call.fail("reduction '" + how + "' is not supported");
+  call.refuse("reduction '" + how + "' is not supported");
 }
 
 Results scatter_elements(const Call& call) {
@@ -287,7 +287,7 @@ Results pad(const Call& call) {
                        : name == "reflect" ? PadMode::Reflect
                        : name == "wrap"
                            ? PadMode::Wrap
-                           : (call.fail("mode '" + name + "' is not supported"), PadMode::Constant);
+                           : (call.refuse("mode '" + name + "' is not supported"), PadMode::Constant);
   const std::size_t rank = x.dims.size();
   const Pads pads = pads_of(call, rank);
   std::vector<std::vector<std::int64_t>> from(rank);

@@ -144,7 +144,7 @@ std::vector<Tensor> run_node(const Node& node, std::span<const Tensor* const> in
   const Call call(node, inputs, opset, limits);
   std::vector<Tensor> outputs = op->run(call);
   for (std::size_t i = outputs.size(); i < node.outputs.size(); ++i) {
-    if (!node.outputs[i].empty()) call.fail("its output " + std::to_string(i) + " is not supported");
+    if (!node.outputs[i].empty()) call.refuse("its output " + std::to_string(i) + " is not supported");
   }
   outputs.resize(node.outputs.size());
   return outputs;

@@ -22,9 +22,9 @@ struct Limits {
 using Values = std::map<std::string, Tensor>;
 
 // The outputs by name. Inputs by name, with the element type and extents that the model says. Error{Usage}:
-// an input is missing, unknown or of another type or shape. Error{UnsupportedOp}: the first of unsupported().
-// Error{Shape}: a node cannot be evaluated (shapes that do not match, an index outside, a limit); it names
-// the node.
+// an input is missing, unknown or of another type or shape. Error{UnsupportedOp}: the first of unsupported(),
+// or a variant of an operator. Error{Shape}: a node cannot be evaluated (shapes that do not match, an index
+// outside, a limit). Both name the node.
 Values run(const Model& model, const Values& inputs, const Limits& limits = {});
 // The named values, from inputs that may be values inside the graph: only the nodes between them are run.
 Values run_subset(const Model& model, const Values& inputs, const std::vector<std::string>& wanted,

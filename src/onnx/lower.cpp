@@ -38,8 +38,8 @@ const std::map<std::string, Reduction> kReductions = {
 const std::set<std::string> kMovements = {"Identity", "Dropout",   "Cast",      "Reshape", "Flatten",
                                           "Squeeze",  "Unsqueeze", "Transpose", "Expand",  "Slice",
                                           "Split",    "Concat",    "Gather",    "Tile"};
-const std::set<std::string> kOthers = {"MatMul", "Gemm", "Softmax",    "LayerNormalization",
-                                       "Gelu",   "Clip", "HardSigmoid"};
+const std::set<std::string> kOthers = {"MatMul", "Gemm", "Softmax",     "LayerNormalization",
+                                       "Gelu",   "Clip", "HardSigmoid", "LeakyRelu"};
 
 // Inputs that say how, not what: they must be constant.
 std::size_t first_parameter(const Node& node) {
@@ -103,6 +103,8 @@ std::string why_not(const Node& node, const Facts& facts, std::int64_t opset) {
   }
   if (op == "Cast" && number(node, "to", 1) == static_cast<std::int64_t>(Element::BFloat16))
     return "BFLOAT16 rounding";
+  if (op == "LeakyRelu" && !(real(node, "alpha", 0.01F) >= 0 && real(node, "alpha", 0.01F) <= 1))
+    return "its slope";
   if (op == "Dropout" && node.outputs.size() > 1) return "its mask";
   return is_fused(node) ? why_no_fused(node, facts) : "";
 }
@@ -180,6 +182,8 @@ void Lowering::lower(const Node& node) {
     layer_norm(node);
   else if (node.op_type == "HardSigmoid")
     hard_sigmoid(node);
+  else if (node.op_type == "LeakyRelu")
+    leaky_relu(node);
   else
     clip(node);
 }
@@ -327,6 +331,14 @@ void Lowering::hard_sigmoid(const Node& node) {
   x = builder_.add(path(), x, number_of(".beta", real(node, "beta", 0.5F)));
   x = builder_.binary(path(), Binary::Maximum, x, number_of(".min", 0.0F));
   give(node, builder_.binary(path(), Binary::Minimum, x, number_of(".max", 1.0F)));
+}
+
+// The larger of x and alpha x, for alpha from 0 to 1.
+void Lowering::leaky_relu(const Node& node) {
+  const ValueId x = value(node.inputs[0]);
+  const ValueId low = builder_.binary(path(), Binary::Multiply, x,
+                                      parameter(node_ + ".alpha", {1}, {real(node, "alpha", 0.01F)}));
+  give(node, builder_.binary(path(), Binary::Maximum, x, low));
 }
 
 graph::Graph Lowering::finish(const std::vector<std::string>& outputs) {

@@ -50,6 +50,7 @@ class Lowering {
   void layer_norm(const Node& node);
   void clip(const Node& node);
   void hard_sigmoid(const Node& node);
+  void leaky_relu(const Node& node);
   // lower_fused.cpp
   void fused(const Node& node);
   void own(const Node& node);

@@ -4,58 +4,10 @@
 
 #include "onnx/lower.h"
 #include "onnx/net.h"
+#include "onnx/replace.h"
 
 namespace tw::onnx {
 namespace {
-
-using Ints = std::vector<std::int64_t>;
-
-// Nodes in the place of one.
-class Replacement {
- public:
-  Replacement(const Node& node, Facts& facts, std::vector<Node>& nodes)
-      : node_(node), facts_(facts), nodes_(nodes) {}
-
-  // A node without a name of its own: `out` is where its result goes.
-  std::string add(const char* op, std::vector<std::string> inputs, const std::string& out, const Dims& dims,
-                  std::map<std::string, Attribute> attributes = {}) {
-    append(nodes_, facts_,
-           {.op_type = op,
-            .domain = {},
-            .name = node_.name,
-            .inputs = std::move(inputs),
-            .outputs = {out},
-            .attributes = std::move(attributes)},
-           dims);
-    return out;
-  }
-  std::string constant(const std::string& suffix, Tensor t) {
-    const std::string name = node_.outputs[0] + suffix;
-    facts_.dims[name] = t.dims;
-    facts_.elements[name] = t.element;
-    facts_.constants[name] = std::move(t);
-    return name;
-  }
-  std::string reshape(const std::string& x, const std::string& out, const Dims& dims) {
-    Tensor t{.element = Element::Int64,
-             .dims = {static_cast<std::int64_t>(dims.size())},
-             .floats = {},
-             .ints = dims};
-    const std::string shape = constant(out.substr(node_.outputs[0].size()) + ".shape", std::move(t));
-    return add("Reshape", {x, shape}, out, dims);
-  }
-  std::string transpose(const std::string& x, const std::string& out, const Ints& perm) {
-    Dims dims;
-    for (const std::int64_t p : perm) dims.push_back(facts_.dims.at(x)[static_cast<std::size_t>(p)]);
-    return add("Transpose", {x}, out, dims, {{"perm", perm}});
-  }
-  const std::string& out() const { return node_.outputs[0]; }
-
- private:
-  const Node& node_;
-  Facts& facts_;
-  std::vector<Node>& nodes_;
-};
 
 // Every element of the input is read by exactly one position.
 bool is_of_patches(const Node& node, const Facts& facts) {

@@ -138,7 +138,7 @@ void zip(const Broadcast& b, const std::vector<T>& x, const std::vector<T>& y, s
 template <typename F>
 Tensor arithmetic(const Call& call, const Tensor& x, const Tensor& y, F f) {
   if (call.node.attribute<std::int64_t>("broadcast") != nullptr && call.opset < 7)
-    call.fail("broadcasting as before opset 7 is not supported");
+    call.refuse("broadcasting as before opset 7 is not supported");
   if (x.element != y.element) call.fail("types " + name_of(x.element) + " and " + name_of(y.element));
   const Dims* shapes[] = {&x.dims, &y.dims};
   const Broadcast b = broadcast(call, shapes);
@@ -283,7 +283,7 @@ Results power(const Call& call) {
 Results cast_to(const Call& call, Element to) {
   const Tensor& x = call.input(0);
   if (bytes_of(to) == 0 || (is_floating(to) && bytes_of(to) == 1))
-    call.fail("to " + name_of(to) + " is not supported");
+    call.refuse("to " + name_of(to) + " is not supported");
   return one(converted(call, x, to));
 }
 Results cast(const Call& call) {

@@ -257,7 +257,7 @@ const std::vector<float>& channel_values(const Call& call, std::size_t i, const 
 
 Results batch_norm(const Call& call) {
   const Tensor& x = call.floats(0);
-  if (call.attribute("training_mode", std::int64_t{0}) != 0) call.fail("training is not supported");
+  if (call.attribute("training_mode", std::int64_t{0}) != 0) call.refuse("training is not supported");
   const auto &scale = channel_values(call, 1, x), &bias = channel_values(call, 2, x);
   const auto &mean = channel_values(call, 3, x), &variance = channel_values(call, 4, x);
   const double epsilon = call.attribute("epsilon", 1e-5F);

@@ -35,7 +35,7 @@ double source_of(const Call& call, const Modes& m, const Axis& a, std::int64_t i
     if (a.out == 1) return 0.5 * (a.begin + a.end) * (in - 1);
     return a.begin * (in - 1) + x * (a.end - a.begin) * (in - 1) / (out - 1);
   }
-  call.fail("coordinate_transformation_mode '" + m.coordinates + "' is not supported");
+  call.refuse("coordinate_transformation_mode '" + m.coordinates + "' is not supported");
 }
 
 double nearest_of(const Call& call, const Modes& m, double x) {
@@ -43,7 +43,7 @@ double nearest_of(const Call& call, const Modes& m, double x) {
   if (m.nearest == "round_prefer_ceil") return std::floor(x + 0.5);
   if (m.nearest == "floor") return std::floor(x);
   if (m.nearest == "ceil") return std::ceil(x);
-  call.fail("nearest_mode '" + m.nearest + "' is not supported");
+  call.refuse("nearest_mode '" + m.nearest + "' is not supported");
 }
 
 // Keys' kernel with the parameter a, four taps around x.
@@ -155,8 +155,8 @@ Results resize(const Call& call) {
                 has_roi ? call.attribute("nearest_mode", "round_prefer_floor") : "floor",
                 call.attribute("cubic_coeff_a", -0.75F),
                 call.attribute("exclude_outside", std::int64_t{0}) != 0};
-  call.require(call.attribute("antialias", std::int64_t{0}) == 0, "antialias is not supported");
-  call.require(call.attribute("keep_aspect_ratio_policy", "stretch") == "stretch",
+  call.support(call.attribute("antialias", std::int64_t{0}) == 0, "antialias is not supported");
+  call.support(call.attribute("keep_aspect_ratio_policy", "stretch") == "stretch",
                "keep_aspect_ratio_policy is not supported");
   std::vector<std::size_t> axes;
   if (const auto* list = call.list("axes")) {

@@ -32,7 +32,7 @@ Results constant(const Call& call) {
 Results identity(const Call& call) { return one(call.input(0)); }
 
 Results dropout(const Call& call) {
-  if (call.has(2) && scalar(call, call.input(2)) != 0) call.fail("training is not supported");
+  if (call.has(2) && scalar(call, call.input(2)) != 0) call.refuse("training is not supported");
   Results out = one(call.input(0));
   if (call.node.outputs.size() > 1) {
     out.push_back(call.make(Element::Bool, call.input(0).dims));

@@ -154,7 +154,7 @@ Tensor transposed(const Call& call, const Tensor& k) {
 
 // Opset 23: Q, K, V, attn_mask; no key and value of the past.
 Results attention(const Call& call) {
-  call.require(!call.has(4) && !call.has(5), "past keys and values are not supported");
+  call.support(!call.has(4) && !call.has(5), "past keys and values are not supported");
   const Tensor& q = call.floats(0);
   const bool merged = q.dims.size() == 3;
   const std::int64_t heads = call.attribute("q_num_heads", std::int64_t{0});
@@ -162,7 +162,7 @@ Results attention(const Call& call) {
   Scores s{call.attribute("scale", 0.0F), call.attribute("is_causal", std::int64_t{0}) != 0,
            call.attribute("softcap", 0.0F), call.has(3) ? &call.input(3) : nullptr};
   // Published versions disagree on whether the mask is added before or after the cap.
-  call.require(s.cap == 0 || (s.mask == nullptr && !s.causal), "softcap with a mask is not supported");
+  call.support(s.cap == 0 || (s.mask == nullptr && !s.causal), "softcap with a mask is not supported");
   if (s.mask != nullptr)
     call.require(is_floating(s.mask->element) || s.mask->element == Element::Bool, "a mask of a wrong type");
   const Tensor k = split_heads(call, call.floats(1), kv_heads),
@@ -188,7 +188,7 @@ Results attended(const Call& call, std::span<const Tensor> parts, std::int64_t h
 // com.microsoft: query, key, value of [batch, tokens, width], one bias for all three; no masks.
 Results multi_head_attention(const Call& call) {
   for (std::size_t i = 4; i < call.count(); ++i)
-    call.require(!call.has(i), "masks and past keys are not supported");
+    call.support(!call.has(i), "masks and past keys are not supported");
   const std::int64_t heads = call.attribute("num_heads", std::int64_t{0});
   Tensor parts[] = {call.floats(0), call.floats(1), call.floats(2)};
   if (call.has(3)) {
@@ -206,7 +206,7 @@ Results multi_head_attention(const Call& call) {
 // com.microsoft: x W + b split into Q, K, V of equal widths.
 Results packed_attention(const Call& call) {
   for (std::size_t i = 3; i < call.count(); ++i)
-    call.require(!call.has(i), "masks and past keys are not supported");
+    call.support(!call.has(i), "masks and past keys are not supported");
   const std::int64_t heads = call.attribute("num_heads", std::int64_t{0});
   Tensor qkv = run_one(call, {"MatMul", "", "", {}, {}, {}}, {&call.floats(0), &call.floats(1)});
   call.require(qkv.dims.size() == 3 && qkv.dims[2] % 3 == 0, "a product that does not split into three");

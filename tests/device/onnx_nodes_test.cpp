@@ -1,5 +1,6 @@
 // The ONNX backend's node tests (Debian's libonnx-testdata) through import, compilation and simulation, in
-// F16. Integer inputs say how and not what (shapes, axes, indices): they are bound as constants.
+// F16. Integer inputs say how and not what (shapes, axes, indices), and the vectors and kernels of batch
+// norms and convolutions are weights: they are bound as constants.
 #include <fmt/core.h>
 
 #include <filesystem>
@@ -42,6 +43,14 @@ bool close(float actual, float expected) {
   return std::abs(actual - expected) <= 4e-3F + 4e-3F * std::abs(expected);
 }
 
+bool is_weight(const onnx::Model& model, const std::string& input) {
+  for (const onnx::Node& node : model.nodes)
+    if (node.op_type == "Conv" || node.op_type == "BatchNormalization")
+      for (std::size_t i = 1; i < node.inputs.size(); ++i)
+        if (node.inputs[i] == input) return true;
+  return false;
+}
+
 Result check(const fs::path& folder) {
   const onnx::Model model = onnx::read_model(folder / "model.onnx", 1);
   const fs::path set = folder / "test_data_set_0";
@@ -50,7 +59,7 @@ Result check(const fs::path& folder) {
   for (std::size_t i = 0; i < model.inputs.size(); ++i) {
     const onnx::Tensor tensor = onnx::read_tensor(set / fmt::format("input_{}.pb", i));
     const onnx::Value& input = model.inputs[i];
-    if (onnx::is_integer(tensor.element)) {
+    if (onnx::is_integer(tensor.element) || is_weight(model, input.name)) {
       options.constants[input.name] = tensor;
     } else {
       inputs[input.name] = tensor;
@@ -127,6 +136,9 @@ TEST(OnnxNodes, Sigmoid) { run_all({"sigmoid"}, 0); }
 TEST(OnnxNodes, Relu) { run_all({"relu"}, 0); }
 TEST(OnnxNodes, ExpLogNegAbs) { run_all({"exp", "log", "neg", "abs", "reciprocal", "hardswish"}, 0); }
 TEST(OnnxNodes, MaxMinClip) { run_all({"max", "min", "clip", "sum"}, 19); }
+TEST(OnnxNodes, Conv) { run_all({"basic_conv", "conv"}, 0); }
+TEST(OnnxNodes, BatchNormalization) { run_all({"batchnorm"}, 2); }
+TEST(OnnxNodes, LeakyRelu) { run_all({"leakyrelu"}, 0); }
 TEST(OnnxNodes, Transpose) { run_all({"transpose"}, 0); }
 TEST(OnnxNodes, Reshape) { run_all({"reshape", "flatten"}, 1); }
 TEST(OnnxNodes, Slice) { run_all({"slice"}, 1); }
