@@ -23,6 +23,9 @@ build_preset release -DTW_TESTS=ON -DTW_BENCH=ON
 say "tests (release)"
 ctest --test-dir build/release --output-on-failure -j 2
 if [ "${1:-}" = --long ]; then
+  # shellcheck disable=SC2086
+  install_missing $packages_long
+  fetch_ocr
   say "long tests"
   TILEWRIGHT_LONG=1 ctest --test-dir build/release --output-on-failure -L long
 fi
