@@ -10,7 +10,7 @@
 namespace tw::graph {
 namespace {
 
-ValueId append(Graph& graph, ValueKind kind, std::string name, Shape shape) {
+ValueId declare(Graph& graph, ValueKind kind, std::string name, Shape shape) {
   std::uint64_t total = 1;
   for (std::uint32_t extent : shape) {
     if (extent == 0)
@@ -31,10 +31,10 @@ Builder::Builder(std::string model) { graph_.model = std::move(model); }
 std::vector<Op>& Builder::region() { return in_repeat_ ? graph_.repeats.back().body : graph_.ops; }
 
 ValueId Builder::host(const std::string& name, Shape shape) {
-  return append(graph_, ValueKind::Host, name, std::move(shape));
+  return declare(graph_, ValueKind::Host, name, std::move(shape));
 }
 ValueId Builder::parameter(const std::string& name, Shape shape) {
-  return append(graph_, ValueKind::Parameter, name, std::move(shape));
+  return declare(graph_, ValueKind::Parameter, name, std::move(shape));
 }
 
 namespace {
@@ -55,34 +55,34 @@ Shape infer_in(const Graph& graph, const Op& op) {
 }
 }  // namespace
 
-ValueId Builder::result(Op op) {
-  const ValueId id = append(graph_, ValueKind::Result, op.path, infer_in(graph_, op));
+ValueId Builder::append(Op op) {
+  const ValueId id = declare(graph_, ValueKind::Result, op.path, infer_in(graph_, op));
   op.results = {id};
   region().push_back(std::move(op));
   return id;
 }
 
 ValueId Builder::gemm(const std::string& path, ValueId x, ValueId w) {
-  return result(make(OpKind::Gemm, path, {x, w}));
+  return append(make(OpKind::Gemm, path, {x, w}));
 }
-ValueId Builder::gelu(const std::string& path, ValueId x) { return result(make(OpKind::Gelu, path, {x})); }
+ValueId Builder::gelu(const std::string& path, ValueId x) { return append(make(OpKind::Gelu, path, {x})); }
 ValueId Builder::layer_norm(const std::string& path, ValueId x, ValueId scale, ValueId bias, float epsilon) {
   Op op = make(OpKind::LayerNorm, path, {x, scale, bias});
   op.epsilon = epsilon;
-  return result(std::move(op));
+  return append(std::move(op));
 }
 ValueId Builder::add(const std::string& path, ValueId a, ValueId b) {
-  return result(make(OpKind::Add, path, {a, b}));
+  return append(make(OpKind::Add, path, {a, b}));
 }
 ValueId Builder::split_heads(const std::string& path, ValueId x, std::uint32_t heads) {
   Op op = make(OpKind::SplitHeads, path, {x});
   op.heads = heads;
-  return result(std::move(op));
+  return append(std::move(op));
 }
 ValueId Builder::merge_heads(const std::string& path, ValueId x, std::uint32_t heads) {
   Op op = make(OpKind::MergeHeads, path, {x});
   op.heads = heads;
-  return result(std::move(op));
+  return append(std::move(op));
 }
 ValueId Builder::slice(const std::string& path, ValueId x, std::uint32_t axis, std::uint32_t start,
                        std::uint32_t length, std::uint32_t step) {
@@ -91,55 +91,55 @@ ValueId Builder::slice(const std::string& path, ValueId x, std::uint32_t axis, s
   op.start = start;
   op.length = length;
   op.step = step;
-  return result(std::move(op));
+  return append(std::move(op));
 }
 ValueId Builder::rope(const std::string& path, ValueId x, ValueId cosine, ValueId sine, bool interleaved) {
   Op op = make(OpKind::Rope, path, {x, cosine, sine});
   op.interleaved = interleaved;
-  return result(std::move(op));
+  return append(std::move(op));
 }
 ValueId Builder::unary(const std::string& path, numeric::Unary function, ValueId x) {
   Op op = make(OpKind::Unary, path, {x});
   op.unary = function;
-  return result(std::move(op));
+  return append(std::move(op));
 }
 ValueId Builder::binary(const std::string& path, numeric::Binary function, ValueId a, ValueId b) {
   Op op = make(OpKind::Binary, path, {a, b});
   op.binary = function;
-  return result(std::move(op));
+  return append(std::move(op));
 }
 ValueId Builder::softmax(const std::string& path, ValueId x) {
-  return result(make(OpKind::Softmax, path, {x}));
+  return append(make(OpKind::Softmax, path, {x}));
 }
 ValueId Builder::reduce(const std::string& path, numeric::Reduction function, ValueId x) {
   Op op = make(OpKind::Reduce, path, {x});
   op.reduction = function;
-  return result(std::move(op));
+  return append(std::move(op));
 }
 ValueId Builder::reshape(const std::string& path, ValueId x, Shape shape) {
   Op op = make(OpKind::Reshape, path, {x});
   op.shape = std::move(shape);
-  return result(std::move(op));
+  return append(std::move(op));
 }
 ValueId Builder::transpose(const std::string& path, ValueId x, std::vector<std::uint32_t> permutation) {
   Op op = make(OpKind::Transpose, path, {x});
   op.permutation = std::move(permutation);
-  return result(std::move(op));
+  return append(std::move(op));
 }
 ValueId Builder::expand(const std::string& path, ValueId x, Shape shape) {
   Op op = make(OpKind::Expand, path, {x});
   op.shape = std::move(shape);
-  return result(std::move(op));
+  return append(std::move(op));
 }
 ValueId Builder::concat(const std::string& path, std::vector<ValueId> parts, std::uint32_t axis) {
   Op op = make(OpKind::Concat, path, std::move(parts));
   op.axis = axis;
-  return result(std::move(op));
+  return append(std::move(op));
 }
 ValueId Builder::attention(const std::string& path, ValueId q, ValueId k, ValueId v, float scale) {
   Op op = make(OpKind::Attention, path, {q, k, v});
   op.scale = scale;
-  return result(std::move(op));
+  return append(std::move(op));
 }
 
 std::uint32_t Builder::sequence(const std::string& name, std::vector<ValueId> members) {
@@ -157,7 +157,7 @@ std::vector<ValueId> Builder::begin_repeat(const std::string& path, std::uint32_
   TW_CHECK(!in_repeat_, "repeats do not nest");
   std::vector<ValueId> arguments;
   auto argument = [&](const std::string& suffix, const Shape& shape) {
-    arguments.push_back(append(graph_, ValueKind::Argument, path + "/" + suffix, shape));
+    arguments.push_back(declare(graph_, ValueKind::Argument, path + "/" + suffix, shape));
   };
   for (std::size_t i = 0; i < carried.size(); ++i)
     argument(fmt::format("carried{}", i), Shape(graph_.at(carried[i]).shape));
@@ -187,8 +187,8 @@ std::vector<ValueId> Builder::end_repeat(std::vector<ValueId> yields) {
   const auto problems = repeat_problems(graph_, op);
   if (!problems.empty()) throw Error(ErrorKind::Shape, problems.front());
   for (std::size_t i = 0; i < repeat.carried_in.size(); ++i)
-    op.results.push_back(append(graph_, ValueKind::Result, fmt::format("{}/{}", repeat_path_, i),
-                                Shape(graph_.at(repeat.carried_in[i]).shape)));
+    op.results.push_back(declare(graph_, ValueKind::Result, fmt::format("{}/{}", repeat_path_, i),
+                                 Shape(graph_.at(repeat.carried_in[i]).shape)));
   graph_.ops.push_back(op);
   return op.results;
 }

@@ -116,6 +116,7 @@ class Builder {
   ValueId expand(const std::string& path, ValueId x, Shape shape);
   ValueId concat(const std::string& path, std::vector<ValueId> parts, std::uint32_t axis);
   ValueId attention(const std::string& path, ValueId q, ValueId k, ValueId v, float scale);
+  ValueId append(Op op);  // any but a Repeat; its results are ignored
   std::uint32_t sequence(const std::string& name, std::vector<ValueId> members);
   // Returns the body arguments: carried, invariant, iterated.
   std::vector<ValueId> begin_repeat(const std::string& path, std::uint32_t count,
@@ -126,7 +127,6 @@ class Builder {
   const Shape& shape(ValueId id) const { return graph_.at(id).shape; }
 
  private:
-  ValueId result(Op op);
   std::vector<Op>& region();
   Graph graph_;
   bool in_repeat_ = false;

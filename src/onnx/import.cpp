@@ -6,6 +6,8 @@
 #include <set>
 
 #include "base/error.h"
+#include "graph/roll.h"
+#include "onnx/constant_rows.h"
 #include "onnx/convolutions.h"
 #include "onnx/facts.h"
 #include "onnx/interpret.h"
@@ -121,7 +123,7 @@ class Assembly {
     Lowering lowering("onnx", facts_, model_.opset());
     for (const std::string& name : host) lowering.host(name);
     for (const Node& node : middle.nodes) lowering.lower(node);
-    program.graph = lowering.finish(device);
+    program.graph = graph::roll_layers(lowering.finish(device));
     program.outputs = device;
     program.parameters = std::move(lowering.parameters);
     std::set<std::string> kept(host.begin(), host.end());
@@ -194,7 +196,8 @@ class Assembly {
   std::map<std::string, Stage> made_;
 };
 
-// What the device gets but for a convolution: that becomes products, in an order of axes that suits it.
+// The part for the device in forms that suit it: convolutions as products, no transposes around them,
+// constant rows and sums in one table.
 void rewrite_for_device(Model& model, Facts& facts) {
   std::set<std::size_t> convolutions = convolutions_for_device(model, facts);
   std::vector<Stage> stages = Partition(model, facts, convolutions).best();
@@ -202,6 +205,13 @@ void rewrite_for_device(Model& model, Facts& facts) {
   rewrite_convolutions(model, facts, convolutions);
   stages = Partition(model, facts, {}).best();
   cancel_transposes(model, facts, [&](std::size_t i) { return stages[i] == Stage::Device; });
+  stages = Partition(model, facts, {}).best();
+  std::set<std::string> device;
+  for (std::size_t i = 0; i < stages.size(); ++i)
+    if (stages[i] != Stage::Prefix)
+      device.insert(model.nodes[i].outputs.begin(), model.nodes[i].outputs.end());
+  join_constant_rows(model, facts, [&](const std::string& name) { return !device.contains(name); });
+  join_constant_sums(model, facts);
 }
 
 }  // namespace

@@ -94,19 +94,30 @@ class Cancelling {
       : net_(model, facts), facts_(facts) {
     for (std::size_t i = 0; i < model.nodes.size(); ++i)
       if (on_device(i)) device_.insert(model.nodes[i].outputs.begin(), model.nodes[i].outputs.end());
+    for (const Value& v : model.outputs) outputs_.insert(v.name);
   }
 
   void visit(const Node& node) {
     const auto order = order_of(node);
     if (order && device_.contains(node.outputs[0]) && !given(node.inputs[0]) &&
         possible(node.inputs[0], *order)) {
-      const std::string x = make(node.inputs[0], *order, node);
-      Replacement(node, facts_, nodes).reshape(x, node.outputs[0], Dims(facts_.dims.at(node.outputs[0])));
+      const std::string x = source_of(make(node.inputs[0], *order, node)), out = node.outputs[0];
+      const Dims dims = facts_.dims.at(out);
+      if (facts_.dims.at(x) == dims && !outputs_.contains(out))
+        same_[out] = x;
+      else
+        Replacement(node, facts_, nodes_).reshape(x, out, dims);
     } else {
-      nodes.push_back(node);
+      nodes_.push_back(node);
     }
   }
-  std::vector<Node> nodes;
+
+  std::vector<Node> take() {
+    for (Node& node : nodes_)
+      for (std::string& name : node.inputs)
+        if (const auto found = same_.find(name); found != same_.end()) name = found->second;
+    return std::move(nodes_);
+  }
 
  private:
   std::optional<Order> order_of(const Node& node) const {
@@ -174,24 +185,34 @@ class Cancelling {
 
   std::string build(const std::string& name, const Order& order, const Node& at) {
     const Dims dims = net_.dims(name), wanted = ordered(dims, order);
-    Replacement r(at, facts_, nodes);
+    Replacement r(at, facts_, nodes_);
     const std::string path = r.out() + ".of" + std::to_string(made_.size());
     if (facts_.constant(name)) return turned_constant(name, order, r, path);
-    if (only_names(dims, order)) return dims == wanted ? name : r.reshape(name, path, wanted);
+    if (only_names(dims, order)) return reshaped(name, wanted, r, path);
     if (given(name)) return turned(name, order, r, path);
     const Node& node = *net_.producer(name);
-    if (const auto next = before(node, order)) {
-      const std::string x = make(node.inputs[0], *next, at);
-      return facts_.dims.at(x) == wanted ? x : r.reshape(x, path, wanted);
-    }
+    if (const auto next = before(node, order))
+      return reshaped(make(node.inputs[0], *next, at), wanted, r, path);
     Node copy = node;
     const bool join = node.op_type == "Concat";
     for (std::string& input : copy.inputs)
       if (!input.empty()) input = make(input, join ? order : aligned(order, name, input), at);
     copy.outputs = {path};
     if (join) copy.attributes["axis"] = std::ranges::find(order, join_axis(node)) - order.begin();
-    append(nodes, facts_, std::move(copy), wanted);
+    append(nodes_, facts_, std::move(copy), wanted);
     return path;
+  }
+
+  // One reshape instead of several in a row, none where they undo each other.
+  const std::string& source_of(const std::string& name) const {
+    const auto found = reshaped_.find(name);
+    return found == reshaped_.end() ? name : found->second;
+  }
+  std::string reshaped(const std::string& name, const Dims& wanted, Replacement& r, const std::string& path) {
+    const std::string x = source_of(name);
+    if (facts_.dims.at(x) == wanted) return x;
+    reshaped_[path] = x;
+    return r.reshape(x, path, wanted);
   }
 
   std::string turned(const std::string& name, const Order& order, Replacement& r, const std::string& path) {
@@ -227,7 +248,10 @@ class Cancelling {
 
   Net net_;
   Facts& facts_;
-  std::set<std::string> device_;
+  std::vector<Node> nodes_;
+  std::set<std::string> device_, outputs_;
+  std::map<std::string, std::string> reshaped_;  // made here: of what
+  std::map<std::string, std::string> same_;      // results that are a value that there is
   std::map<std::pair<std::string, Order>, bool> possible_;
   std::map<std::pair<std::string, Order>, std::string> made_;
 };
@@ -237,7 +261,7 @@ class Cancelling {
 void cancel_transposes(Model& model, Facts& facts, const std::function<bool(std::size_t)>& on_device) {
   Cancelling cancelling(model, facts, on_device);
   for (const Node& node : model.nodes) cancelling.visit(node);
-  model.nodes = std::move(cancelling.nodes);
+  model.nodes = cancelling.take();
   drop_dead(model);
 }
 

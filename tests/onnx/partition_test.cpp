@@ -23,6 +23,36 @@ TEST(Partition, ConvolutionsStayOnTheHostAndTheProductsBehindThemDoNot) {
   EXPECT_NE(p.notes[0].find("2 of Conv on the host, before the device"), std::string::npos) << p.notes[0];
 }
 
+// The host joins rows of zeros to the patches; class token, registers, bias and positions are one table.
+TEST(Partition, ConstantRowsAndSumsBecomeOneTable) {
+  for (const bool registers : {false, true}) {
+    Draft d(17);
+    std::string y = d.op(
+        "Conv",
+        {d.input("image", {2, 3, 8, 8}), d.constant(drawn({6, 3, 4, 4}, 1, 0.1F)), d.constant(drawn({6}, 2))},
+        {{"strides", Ints{4, 4}}});
+    y = d.transpose(d.reshape(y, {2, 6, 4}), {0, 2, 1});
+    const std::string token = d.op("Expand", {d.constant(drawn({1, 1, 6}, 3)), d.ints({2, 1, 6})});
+    if (registers) y = d.op("Add", {d.constant(drawn({1, 4, 6}, 4)), y});  // positions before the join
+    std::vector<std::string> parts{token, y};
+    if (registers) parts.insert(parts.begin() + 1, d.constant(drawn({2, 3, 6}, 5)));
+    y = d.op("Concat", parts, {{"axis", std::int64_t{1}}});
+    if (!registers) y = d.op("Add", {y, d.constant(drawn({1, 5, 6}, 4))});
+    d.output(d.op("Tanh", {y}));
+    const Kinds all = kinds(checked(d));
+    EXPECT_EQ(all, (Kinds{{"gemm", 1}, {"add", 1}, {"tanh", 1}}));
+  }
+}
+
+// Rows of a product that stands behind another one stay a join.
+TEST(Partition, ConstantRowsInsideTheModelStayAJoin) {
+  Draft d(17);
+  std::string y = d.op("MatMul", {d.input("x", {2, 4, 6}), d.constant(drawn({6, 6}, 1))});
+  y = d.op("MatMul", {y, d.constant(drawn({6, 6}, 2))});
+  d.output(d.op("Concat", {d.constant(drawn({2, 1, 6}, 3)), y}, {{"axis", std::int64_t{1}}}));
+  EXPECT_EQ(kinds(checked(d)).at("concat"), 1);
+}
+
 // All of them at once, before anything is interpreted.
 TEST(Partition, NamesEveryOperatorThatNobodyCanRun) {
   Draft d(17);
