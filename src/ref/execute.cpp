@@ -82,14 +82,17 @@ class Executor {
   void step(const Op& op, std::uint32_t iteration) {
     const tensor::Shape& shape = graph_.at(op.results[0]).shape;
     Data y(tensor::elements(shape));
-    compute(op, shape, y);
+    Operands operands;
+    for (const ValueId id : op.inputs) operands.push_back(&at(id));
+    if (options_.operands) options_.operands(op, iteration, operands);
+    compute(op, operands, shape, y);
     own(op.results[0], std::move(y));
     if (options_.checkpoint) options_.checkpoint(op.path, iteration, owned_[op.results[0].value]);
   }
 
-  void compute(const Op& op, const tensor::Shape& shape, Data& y) {
+  void compute(const Op& op, const Operands& operands, const tensor::Shape& shape, Data& y) {
     const unsigned threads = options_.threads;
-    const auto in = [&](std::size_t i) -> const Data& { return at(op.inputs[i]); };
+    const auto in = [&](std::size_t i) -> const Data& { return *operands[i]; };
     const auto shape_of = [&](std::size_t i) -> const tensor::Shape& {
       return graph_.at(op.inputs[i]).shape;
     };
@@ -127,7 +130,7 @@ class Executor {
       case OpKind::Expand:
         return move(op, in(0), shape_of(0), shape, y);
       case OpKind::Concat:
-        return join(op, shape, y);
+        return join(op, operands, shape, y);
       case OpKind::Attention:
         return attention(in(0), shape_of(0), in(1), in(2), shape_of(2), op.scale, y, threads);
       case OpKind::Repeat:
@@ -151,13 +154,13 @@ class Executor {
     strided(x, offset, strides, shape, y);
   }
 
-  void join(const Op& op, const tensor::Shape& shape, Data& y) {
+  void join(const Op& op, const Operands& operands, const tensor::Shape& shape, Data& y) const {
     std::size_t inner = 1, at_axis = 0;
     for (std::size_t i = op.axis + 1; i < shape.size(); ++i) inner *= shape[i];
     const std::size_t row = inner * shape[op.axis];
-    for (const ValueId id : op.inputs) {
-      const std::size_t part = inner * graph_.at(id).shape[op.axis];
-      const Data& x = at(id);
+    for (std::size_t j = 0; j < operands.size(); ++j) {
+      const std::size_t part = inner * graph_.at(op.inputs[j]).shape[op.axis];
+      const Data& x = *operands[j];
       for (std::size_t i = 0; i < x.size() / part; ++i)
         std::copy_n(&x[i * part], part, &y[i * row + at_axis]);
       at_axis += part;

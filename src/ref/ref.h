@@ -11,9 +11,13 @@
 namespace tw::ref {
 
 using Host = std::function<const std::vector<float>&(const std::string&)>;
+using Operands = std::vector<const std::vector<float>*>;  // row-major values of an operation's inputs
 
 struct Options {
   unsigned threads = 0;
+  // Called before each operation (Repeat bodies per iteration, else 0). An operand may be replaced by other
+  // values of its shape, which must hold until the next call.
+  std::function<void(const graph::Op&, std::uint32_t iteration, Operands&)> operands;
   // Called after each operation (Repeat bodies per iteration): (path, iteration or 0, result values).
   std::function<void(const std::string&, std::uint32_t, const std::vector<float>&)> checkpoint;
 };

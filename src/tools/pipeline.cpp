@@ -65,7 +65,7 @@ class References {
       host_.progress->stage("reference");
       reference_seconds += seconds_of([&] {
         it->second.fp32 = source_.onnx ? inputs_.onnx_reference(host_.threads)
-                                       : ref::run(model_.graph, host, {host_.threads, {}});
+                                       : ref::run(model_.graph, host, {.threads = host_.threads});
       });
     }
     if (checks_.exact) {

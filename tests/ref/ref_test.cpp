@@ -331,6 +331,28 @@ TEST(Reference, CheckpointsNameTheIteration) {
   EXPECT_EQ(seen, (std::vector<std::string>{"twice0:2", "twice1:4", "gelu0:3"}));
 }
 
+TEST(Reference, OperandsAreSeenAndReplaced) {
+  Builder b("test");
+  const ValueId x = b.host("x", {1, 2}), w = b.parameter("w", {2, 2});
+  const auto a = b.begin_repeat("loop", 2, {x}, {w}, {});
+  const Graph g = b.finish(b.end_repeat({b.gemm("gemm", a[0], a[1])}));
+  const std::vector<float> data{1, 2}, weight{1, 0, 0, 1}, twice{2, 0, 0, 2};
+  std::vector<float> seen;
+  Options options;
+  options.operands = [&](const Op& op, std::uint32_t iteration, Operands& in) {
+    ASSERT_EQ(op.path, "gemm");
+    ASSERT_EQ(in.size(), 2U);
+    EXPECT_EQ(*in[1], weight);
+    seen.push_back((*in[0])[0]);
+    if (iteration == 0) in[1] = &twice;
+  };
+  const auto host = [&](const std::string& name) -> const std::vector<float>& {
+    return name == "x" ? data : weight;
+  };
+  EXPECT_EQ(run(g, host, options)[0], (std::vector<float>{2, 4}));  // doubled once
+  EXPECT_EQ(seen, (std::vector<float>{1, 2}));
+}
+
 TEST(Check, CosineIsTheMinimumOverEmbeddings) {
   const std::vector<float> a{1, 0, 0, 1}, b{2, 0, 1, 1};
   EXPECT_DOUBLE_EQ(minimum_cosine(a, a, 2), 1.0);
