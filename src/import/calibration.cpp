@@ -32,7 +32,8 @@ class Reader {
     if (!root.is_object()) refuse(file_, {"is no JSON object"});
     if (!flag(root, "shared_operand_scale").value_or(true))
       problem("\"shared_operand_scale\" is false: unequal operand scales are not built");
-    out_.fp16_embedding = flag(root, "fp16_embedding").value_or(false);
+    if (flag(root, "fp16_embedding").value_or(false)) out_.fp16.insert(tensor::kEmbeddingRole);
+    if (root.contains("fp16")) fp16(root["fp16"]);
     if (root.contains("nearest") && !root["nearest"].is_array()) problem("\"nearest\" is no array");
     if (!root.contains("scales")) {
       problem("\"scales\" is missing");
@@ -83,6 +84,17 @@ class Reader {
     return {};
   }
 
+  void fp16(const json& entries) {
+    if (!entries.is_array()) return problem("\"fp16\" is no array");
+    for (const json& entry : entries) {
+      const std::string role = entry.is_string() ? tensor::role_of(entry.get<std::string>()) : "";
+      if (roles_.contains(role))
+        out_.fp16.insert(role);
+      else
+        problem(fmt::format("\"fp16\": {} is no role of the model", text_of(entry)));
+    }
+  }
+
   void scales(const json& entries) {
     std::set<std::string> named;  // also with a value that is wrong
     for (const auto& [key, entry] : entries.items()) {
@@ -99,9 +111,10 @@ class Reader {
         problem(fmt::format("{} has scale {}, another layer {}: the layers of a role must agree", quoted(key),
                             *scale, known->second));
     }
-    if (out_.fp16_embedding) out_.scales.erase(tensor::kEmbeddingRole);
     for (const std::string& role : roles_) {
-      if (!named.contains(role) && !(out_.fp16_embedding && role == tensor::kEmbeddingRole))
+      if (out_.fp16.contains(role))
+        out_.scales.erase(role);
+      else if (!named.contains(role))
         problem(fmt::format("{} is missing in \"scales\"", quoted(role)));
     }
   }
@@ -154,6 +167,19 @@ class Reader {
 Calibration calibration_from_json(const std::string& text, const std::filesystem::path& file,
                                   const std::set<std::string>& roles) {
   return Reader(file, roles).read(text);
+}
+
+std::string to_json(const Calibration& calibration) {
+  nlohmann::ordered_json j;
+  std::set<std::string> fp16 = calibration.fp16;
+  j["shared_operand_scale"] = true;
+  j["fp16_embedding"] = fp16.erase(tensor::kEmbeddingRole) > 0;
+  if (!fp16.empty()) j["fp16"] = fp16;
+  j["scales"] = json::object();
+  for (const auto& [role, scale] : calibration.scales)
+    j["scales"][role] = {{"activation", scale}, {"weight", scale}};
+  j["nearest"] = json::array();
+  return j.dump(2) + "\n";
 }
 
 }  // namespace tw::import

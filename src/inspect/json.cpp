@@ -159,6 +159,8 @@ std::string json(const package::Package& p, const Selection& selection) {
   // Reported as it is when somebody wrote another summary into the package.
   const Json summary = Json::parse(p.side.summary_json, nullptr, false);
   j["compile"] = summary.is_discarded() ? Json(nullptr) : summary;
+  const Json recipe = Json::parse(p.side.recipe_json, nullptr, false);
+  j["recipe"] = recipe.is_discarded() ? Json(nullptr) : recipe;
   j["inspect"] = package_json(p);
   if (selection.tile) {
     const Tile tile = read_tile(p, *selection.tile);

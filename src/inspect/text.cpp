@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "inspect/inspect.h"
@@ -15,9 +16,28 @@ std::string with_note(const std::string& line, const std::string& note) {
   return note.empty() ? line + "\n" : fmt::format("{:<64} ; {}\n", line, note);
 }
 
+// The files that the package was built from, by their digests; nothing of a recipe that is not ours.
+std::string sources_text(const std::string& recipe) {
+  const nlohmann::json j = nlohmann::json::parse(recipe, nullptr, false);
+  if (!j.is_object()) return {};
+  std::string t;
+  const auto line = [&](const char* what, const nlohmann::json& name, const nlohmann::json& sha256) {
+    if (name.is_string() && sha256.is_string() && !sha256.get<std::string>().empty())
+      t += fmt::format("  {:<11} {} sha256 {}\n", what, name.get<std::string>(), sha256.get<std::string>());
+  };
+  line("model", j.value("model", nlohmann::json()), j.value("onnx_sha256", nlohmann::json()));
+  if (j.contains("weights") && j["weights"].is_object() && j["weights"].contains("files"))
+    for (const nlohmann::json& f : j["weights"]["files"])
+      if (f.is_object())
+        line("weights", f.value("name", nlohmann::json()), f.value("sha256", nlohmann::json()));
+  line("calibration", "", j.value("calibration_sha256", nlohmann::json()));
+  return t.empty() ? t : "built from\n" + t;
+}
+
 std::string package_text(const package::Package& p) {
-  std::string t = fmt::format("target {}, {} tiles, {} distinct segment images\n", p.image.target,
-                              p.image.tiles.size(), p.image.blobs.size());
+  std::string t = sources_text(p.side.recipe_json);
+  t += fmt::format("target {}, {} tiles, {} distinct segment images\n", p.image.target, p.image.tiles.size(),
+                   p.image.blobs.size());
   t += fmt::format("host batches: initialize {}, inputs {}, outputs {}\n", p.image.initialize.size(),
                    p.image.inputs.size(), p.image.outputs.size());
   t += "bindings\n";

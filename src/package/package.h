@@ -11,7 +11,7 @@
 
 namespace tw::package {
 
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 
 enum SegmentFlags : std::uint8_t { kRead = 1, kWrite = 2, kExecute = 4 };
 

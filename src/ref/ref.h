@@ -17,9 +17,9 @@ struct Options {
   unsigned threads = 0;
   // Called before each operation (Repeat bodies per iteration, else 0). An operand may be replaced by other
   // values of its shape, which must hold until the next call.
-  std::function<void(const graph::Op&, std::uint32_t iteration, Operands&)> operands;
+  std::function<void(const graph::Op&, std::uint32_t iteration, Operands&)> operands = {};
   // Called after each operation (Repeat bodies per iteration): (path, iteration or 0, result values).
-  std::function<void(const std::string&, std::uint32_t, const std::vector<float>&)> checkpoint;
+  std::function<void(const std::string&, std::uint32_t, const std::vector<float>&)> checkpoint = {};
 };
 std::vector<std::vector<float>> run(const graph::Graph& graph, const Host& host, const Options& options = {});
 

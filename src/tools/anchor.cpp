@@ -35,7 +35,7 @@ const Anchor* anchor_of(const Recipe& recipe, const model::Model& model) {
   const model::Config& c = model.config;
   const Recipe standard;
   if (recipe.policy != plan::Policy::Capacity || recipe.precision != standard.precision ||
-      recipe.fp8_scale != standard.fp8_scale || !recipe.fp8_scales.empty() || recipe.fp16_embedding ||
+      recipe.fp8_scale != standard.fp8_scale || !recipe.fp8_scales.empty() || !recipe.fp16_roles.empty() ||
       recipe.tiles != standard.tiles || c.small || !c.fuse_qkv || recipe.model.image_size != 0)
     return nullptr;
   const auto* found = std::find_if(kAnchors.begin(), kAnchors.end(), [&](const Anchor& a) {

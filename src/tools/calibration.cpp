@@ -1,7 +1,10 @@
 #include "tools/calibration.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/error.h"
 #include "import/calibration.h"
 #include "plan/roles.h"
 #include "tensor/role.h"
@@ -10,17 +13,43 @@
 
 namespace tw::tools {
 
+void check_fp16_roles(Recipe& recipe, const std::set<std::string>& roles) {
+  std::set<std::string> known;
+  for (const std::string& name : recipe.fp16_roles) {
+    const std::string role = tensor::role_of(name);
+    if (!roles.contains(role))
+      throw Error(ErrorKind::Usage, fmt::format("--fp16: no product of {} has the role \"{}\" (roles: {})",
+                                                recipe.model.name, role, fmt::join(roles, ", ")));
+    known.insert(role);
+  }
+  recipe.fp16_roles = std::move(known);
+}
+
 void apply_calibration(Recipe& recipe, const std::filesystem::path& file) {
+  if (file.empty() && recipe.fp16_roles.empty()) return;
   const std::set<std::string> roles = plan::product_roles(open_source(recipe).model.graph);
+  check_fp16_roles(recipe, roles);
+  if (file.empty()) return;
   import::Calibration read = import::calibration_from_json(read_text(file), file, roles);
-  recipe.fp16_embedding = recipe.fp16_embedding || read.fp16_embedding;
-  if (recipe.fp16_embedding) read.scales.erase(tensor::kEmbeddingRole);
+  recipe.calibration_sha256 = sha256_of(file);
+  recipe.fp16_roles.insert(read.fp16.begin(), read.fp16.end());
+  for (const std::string& role : recipe.fp16_roles) read.scales.erase(role);
   const auto differs = [&](const auto& s) { return s.second != read.scales.begin()->second; };
   if (std::ranges::any_of(read.scales, differs)) {
     recipe.fp8_scales = std::move(read.scales);
   } else if (!read.scales.empty()) {
     recipe.fp8_scale = read.scales.begin()->second;
   }
+}
+
+void require_same_calibration(const Recipe& recipe, const std::filesystem::path& file) {
+  const std::string found = sha256_of(file);
+  if (found == recipe.calibration_sha256) return;
+  const std::string built = recipe.calibration_sha256.empty()
+                                ? "without a calibration file"
+                                : fmt::format("with a calibration of sha256 {}", recipe.calibration_sha256);
+  throw Error(ErrorKind::File, fmt::format("{}: the package was built {}, this file has sha256 {}",
+                                           file.string(), built, found));
 }
 
 }  // namespace tw::tools

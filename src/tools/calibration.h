@@ -1,14 +1,24 @@
-// `--calibration FILE`: FP8 scales by role become part of a recipe (docs/weights.md).
+// FP8 scales by role, and roles that stay in F16, become part of a recipe (docs/weights.md).
 #pragma once
 #include <filesystem>
+#include <set>
+#include <string>
 
 #include "tools/recipe.h"
 
 namespace tw::tools {
 
-// Sets the recipe's scales, and its FP16 embedding if the file says so. One scale for all roles becomes
-// Recipe::fp8_scale: the same job as with `--fp8-scale`. Error{File} for a file that does not suit the model,
-// Error{Usage} for a model or size that does not exist.
+// Error{Usage} for a role among the recipe's fp16_roles that no product of the model has; names of parameters
+// become roles.
+void check_fp16_roles(Recipe& recipe, const std::set<std::string>& roles);
+
+// `--calibration FILE` and `--fp16 ROLE`: sets the recipe's scales, the file's F16 roles beside its own, and
+// the file's digest. One scale for all roles becomes Recipe::fp8_scale. Without a file only the roles are
+// checked. Error{File} for a file that does not suit the model, Error{Usage} for a model, size or role that
+// does not exist.
 void apply_calibration(Recipe& recipe, const std::filesystem::path& file);
+
+// Error{File} when the package of `recipe` was not built with this calibration file.
+void require_same_calibration(const Recipe& recipe, const std::filesystem::path& file);
 
 }  // namespace tw::tools

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/version.h"
 #include "model/model.h"
+#include "tensor/role.h"
 #include "tools/help.h"
 
 namespace tw::tools {
@@ -27,6 +28,9 @@ const char* const kExamples =
     "      errors of every operation: simulated against exact, exact against FP32\n"
     "  tilewright fit siglip-so400m --batch 1..4\n"
     "      which batches fit the device, and what limits those that do not\n"
+    "  tilewright calibrate siglip-so400m --weights model.safetensors --image a.jpg --image b.jpg -o "
+    "scales.json\n"
+    "      FP8 scales by role, for --calibration\n"
     "  tilewright inspect small.ipuexe --tile 0 --phase 3\n"
     "      bindings, segments, the program and one exchange row of tile 0\n"
     "  tilewright problem small.ipuexe --tile 0 -o placement.json && tilewright check placement.json\n"
@@ -42,29 +46,45 @@ struct Texts {
               reference = "fp32", weights = "random", progress = "auto", policies = "both";
   std::string batches = "1", layers, tiles;
   std::vector<std::string> precisions, dims, inputs;
-  bool fuse = false, no_fuse = false;
+  bool fuse = false, no_fuse = false, fp16_embedding = false;
 };
 
-void model_options(CLI::App& app, Invocation& i, Texts& t) {
+// Which function it is, with which weights.
+void graph_options(CLI::App& app, Invocation& i, Texts& t) {
   app.add_option("model", i.recipe.model.name, "the model")
       ->type_name(type_of_words("MODEL", model::names()))
       ->required();
+  app.add_option("--fp16", i.recipe.fp16_roles, "with FP8: products of this role in FP16; repeatable")
+      ->type_name("ROLE")
+      ->allow_extra_args(false);
+  app.add_flag("--fp16-embedding", t.fp16_embedding, "with FP8: the product on image patches in FP16");
+  app.add_flag("--fuse-qkv", t.fuse, "one product for Q, K and V (default)");
+  app.add_flag("--no-fuse-qkv", t.no_fuse, "three products");
+  app.add_option("--weight-rounding", t.rounding,
+                 "FP8 weights: errors of a column cancel, or each to the nearest")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"balanced", "nearest"}));
+  app.add_flag("--small", i.recipe.model.small, "the small test variant");
+  app.add_option("--image-size", i.recipe.model.image_size, "image side in pixels, a multiple of 14")
+      ->check(CLI::Range(14U, 4096U));
+  app.add_option("--weights", t.weights,
+                 "parameters: random (drawn from --seed), a safetensors file, its index or its folder")
+      ->capture_default_str()
+      ->type_name("FILE");
+  app.add_option("--seed", i.recipe.seed, "seed of the random tensors")->capture_default_str();
+}
+
+// How it becomes a program.
+void build_options(CLI::App& app, Invocation& i, Texts& t) {
   CLI::Option* scale = app.add_option("--fp8-scale", i.recipe.fp8_scale, "FP8 operand scale exponent")
                            ->capture_default_str()
                            ->check(CLI::Range(-16, 15));
   app.add_option("--calibration", i.calibration, "FP8 operand scale exponents by role (JSON)")
       ->type_name("FILE")
       ->excludes(scale);
-  app.add_flag("--fp16-embedding", i.recipe.fp16_embedding, "with FP8: the product on image patches in FP16");
-  app.add_flag("--fuse-qkv", t.fuse, "one product for Q, K and V (default)");
-  app.add_flag("--no-fuse-qkv", t.no_fuse, "three products");
   app.add_option("--attention", t.attention, "attention strategy")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "streaming", "materialized"}));
-  app.add_option("--weight-rounding", t.rounding,
-                 "FP8 weights: errors of a column cancel, or each to the nearest")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"balanced", "nearest"}));
   app.add_option("--exchange-stream-words", i.recipe.stream_words, "chunk of the exchange order")
       ->capture_default_str()
       ->check(CLI::Range(0U, 1U << 20));
@@ -82,19 +102,30 @@ void model_options(CLI::App& app, Invocation& i, Texts& t) {
       ->capture_default_str()
       ->check(CLI::Range(1U, 1U << 24));
   app.add_option("--dim", t.dims, "ONNX: a symbolic extent, NAME=N (repeatable)")->type_name("NAME=N");
-  app.add_flag("--small", i.recipe.model.small, "the small test variant");
-  app.add_option("--image-size", i.recipe.model.image_size, "image side in pixels, a multiple of 14")
-      ->check(CLI::Range(14U, 4096U));
-  app.add_option("--weights", t.weights,
-                 "parameters: random (drawn from --seed), a safetensors file, its index or its folder")
-      ->capture_default_str()
+}
+
+void calibrate_options(CLI::App& app, Invocation& i) {
+  app.add_option("-o,--output", i.calibrate.output, "the calibration file (JSON); '-' is standard output")
+      ->type_name("FILE")
+      ->required();
+  app.add_option("--image", i.calibrate.images, "photograph to take the scales from (repeatable)")
       ->type_name("FILE");
-  app.add_option("--seed", i.recipe.seed, "seed of the random tensors")->capture_default_str();
+  app.add_option("--held-out", i.calibrate.held_out,
+                 "photograph whose cosine is shown apart and that sets no scale (repeatable)")
+      ->type_name("FILE");
+  app.add_option("--draws", i.calibrate.draws, "random inputs to take the scales from, without --image")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, 1000U));
+  app.add_flag("--no-cosine", i.calibrate.no_cosine, "leave out the second pass, with rounded operands");
+}
+
+void layers_option(CLI::App& app, Invocation& i) {
+  app.add_option("--layers", i.recipe.model.layers, "encoder layers (default: the model's depth; --small: 1)")
+      ->check(CLI::Range(1U, 4096U));
 }
 
 void one_case_options(CLI::App& app, Invocation& i, Texts& t) {
-  app.add_option("--layers", i.recipe.model.layers, "encoder layers (default: the model's depth; --small: 1)")
-      ->check(CLI::Range(1U, 4096U));
+  layers_option(app, i);
   app.add_option("--precision", t.precision, "dense layers")
       ->capture_default_str()
       ->check(CLI::IsMember({"fp8", "fp16"}));
@@ -206,6 +237,7 @@ void apply(Invocation& i, const Texts& t) {
       t.rounding == "nearest" ? plan::WeightRounding::Nearest : plan::WeightRounding::Balanced;
   if (t.fuse && t.no_fuse) throw Error(ErrorKind::Usage, "--fuse-qkv and --no-fuse-qkv exclude each other");
   i.recipe.model.fuse_qkv = !t.no_fuse;
+  if (t.fp16_embedding) i.recipe.fp16_roles.insert(tensor::kEmbeddingRole);
   if (!i.calibration.empty() && (t.precision == "fp16" || std::ranges::count(t.precisions, "fp16") > 0))
     throw Error(ErrorKind::Usage, "--calibration holds FP8 scales: it excludes --precision fp16");
   i.recipe.weights.path = t.weights == "random" ? "" : t.weights;
@@ -251,6 +283,12 @@ void define(CLI::App& app, Invocation& i, Texts& t) {
               "compare one.ipuexe --image photo.jpg", Command::Compare);
   CLI::App* fit = command("fit", "which batches fit the device, and what limits the others",
                           "fit siglip-so400m --batch 1..4 --layers 12,27 --csv fit.csv", Command::Fit);
+  CLI::App* calibrate = command(
+      "calibrate", "FP8 scales by role from what the FP32 model computes on images",
+      "calibrate siglip-so400m --weights model.safetensors --fp16-embedding --image a.jpg --image b.jpg \\\n"
+      "      --held-out c.jpg -o scales.json\n"
+      "  tilewright e2e siglip-so400m --weights model.safetensors --calibration scales.json --image c.jpg",
+      Command::Calibrate);
   CLI::App* inspect = command("inspect", "what is in a package: bindings, segments, program, rows",
                               "inspect one.ipuexe --tile 17 --phase 4", Command::Inspect);
   CLI::App* problem =
@@ -265,15 +303,22 @@ void define(CLI::App& app, Invocation& i, Texts& t) {
               "completion bash > ~/.local/share/bash-completion/completions/tilewright", Command::Completion);
   CLI::App* man = command("man", "manual pages of all programs and commands", "man ~/.local/share/man/man1",
                           Command::Man);
-  for (CLI::App* sub : {compile, e2e, fit}) model_options(*sub, i, t);
+  for (CLI::App* sub : {compile, e2e, fit, calibrate}) graph_options(*sub, i, t);
+  for (CLI::App* sub : {compile, e2e, fit}) build_options(*sub, i, t);
+  calibrate_options(*calibrate, i);
+  layers_option(*calibrate, i);
   for (CLI::App* sub : {compile, e2e}) one_case_options(*sub, i, t);
   fit_options(*fit, i, t);
   for (CLI::App* sub : {run, e2e, compare}) run_options(*sub, i, t);
   for (CLI::App* sub : {run, compare})
     sub->add_option("--weights", t.weights, "where the weights are now that the package was built from")
         ->type_name("FILE");
+  for (CLI::App* sub : {run, compare})
+    sub->add_option("--calibration", i.calibration,
+                    "refuse a package that was not built with this calibration")
+        ->type_name("FILE");
   for (CLI::App* sub : {compile, run, e2e, compare, inspect, problem, check, report}) target_option(*sub, i);
-  for (CLI::App* sub : {compile, run, e2e, compare, fit, inspect, problem, check, report})
+  for (CLI::App* sub : {compile, run, e2e, compare, fit, calibrate, inspect, problem, check, report})
     common_options(*sub, i, t);
   compile->add_option("-o,--output", i.package, "package file")->type_name("FILE")->required();
   e2e->add_option("-o,--output", i.package, "also write the package")->type_name("FILE");

@@ -6,6 +6,7 @@
 
 #include "base/progress.h"
 #include "inspect/inspect.h"
+#include "tools/calibrate.h"
 #include "tools/fit.h"
 #include "tools/help.h"
 #include "tools/pipeline.h"
@@ -14,12 +15,26 @@
 
 namespace tw::tools {
 
-enum class Command { Compile, Run, E2e, Compare, Fit, Inspect, Problem, Check, Report, Completion, Man };
+enum class Command {
+  Compile,
+  Run,
+  E2e,
+  Compare,
+  Fit,
+  Calibrate,
+  Inspect,
+  Problem,
+  Check,
+  Report,
+  Completion,
+  Man
+};
 
 struct Invocation {
   Command command = Command::E2e;
   Recipe recipe;
-  std::string calibration;  // compile, e2e, fit: --calibration
+  std::string calibration;  // compile, e2e, fit, run, compare: --calibration
+  CalibrateOptions calibrate;
   RunOptions run;
   std::string package;  // run, compare, inspect, report: FILE.ipuexe; compile: -o
   std::string folder;   // report: -o; man: DIR

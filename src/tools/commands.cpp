@@ -53,6 +53,7 @@ PackageFile write_package(const Invocation& i, Compiled& compiled) {
 // The recipe that a package carries; what is built again must be what is in it.
 Recipe recipe_of(const Invocation& i, const Host& host, const package::Package& package, bool needs_weights) {
   Recipe recipe = recipe_from_json(package.side.recipe_json);
+  if (!i.calibration.empty()) require_same_calibration(recipe, i.calibration);
   if (recipe.weights.path.empty()) return recipe;
   if (!i.recipe.weights.path.empty()) recipe.weights.path = i.recipe.weights.path;
   if (needs_weights) require_same_weights(host, recipe);
@@ -153,6 +154,19 @@ int fit_command(const Invocation& i, const Host& host) {
   return 0;
 }
 
+int calibrate_command(const Invocation& i, const Host& host) {
+  const std::string& file = i.calibrate.output;
+  if (file == "-" && i.json == "-")
+    throw Error(ErrorKind::Usage, "-o and --json cannot both be standard output");
+  if (file != "-") require_writable(file);
+  const CalibrateReport report = calibrate(host, i.recipe, i.calibrate);
+  host.progress->finish();
+  for (const std::string& warning : report.warnings) spdlog::warn(warning);
+  if (file != "-") print_table(i, calibrate_table(report, file));
+  print_json(i, calibrate_json(report, file));
+  return 0;
+}
+
 int inspect_command(const Invocation& i) {
   const package::Package package = package::read(i.package);
   print_table(i, i.inspect_assembly ? inspect::assembly_text(inspect::read_tile(package, *i.inspect.tile))
@@ -216,6 +230,8 @@ int dispatch(const Invocation& i) {
       return compare_command(i, host);
     case Command::Fit:
       return fit_command(i, host);
+    case Command::Calibrate:
+      return calibrate_command(i, host);
     case Command::Inspect:
       return inspect_command(i);
     case Command::Problem:
@@ -239,7 +255,9 @@ int tilewright(int argc, const char* const* argv) {
   return run_program("tilewright", argc, argv, [&] {
     auto invocation = parse(argc, argv);
     if (!invocation) return 0;
-    if (!invocation->calibration.empty()) apply_calibration(invocation->recipe, invocation->calibration);
+    const Command c = invocation->command;
+    if (c == Command::Compile || c == Command::E2e || c == Command::Fit)
+      apply_calibration(invocation->recipe, invocation->calibration);
     return dispatch(*invocation);
   });
 }

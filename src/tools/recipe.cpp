@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "tensor/role.h"
 
 namespace tw::tools {
 using nlohmann::json;
@@ -74,7 +73,8 @@ std::string to_json(const Recipe& r) {
                   {"precision", precision_name(r.precision)},
                   {"fp8_scale", r.fp8_scale},
                   {"fp8_scales", r.fp8_scales},
-                  {"fp16_embedding", r.fp16_embedding},
+                  {"fp16_roles", r.fp16_roles},
+                  {"calibration_sha256", r.calibration_sha256},
                   {"policy", name_of(r.policy)},
                   {"attention", name_of(r.attention)},
                   {"weight_rounding", name_of(r.weight_rounding)},
@@ -105,7 +105,8 @@ Recipe recipe_from_json(const std::string& text) {
     r.precision = j.at("precision") == "fp8" ? tensor::Precision::F8 : tensor::Precision::F16;
     r.fp8_scale = j.at("fp8_scale").get<int>();
     r.fp8_scales = j.at("fp8_scales").get<std::map<std::string, int>>();
-    r.fp16_embedding = j.at("fp16_embedding").get<bool>();
+    r.fp16_roles = j.at("fp16_roles").get<std::set<std::string>>();
+    r.calibration_sha256 = j.at("calibration_sha256").get<std::string>();
     r.policy = j.at("policy") == "capacity" ? plan::Policy::Capacity : plan::Policy::Default;
     const auto attention = j.at("attention").get<std::string>();
     r.attention = attention == "streaming"      ? plan::Attention::Streaming
@@ -133,7 +134,7 @@ compile::Options compile_options(const Recipe& r, unsigned threads) {
   o.plan.fp8_scale = r.fp8_scale;
   if (r.precision == tensor::Precision::F8) {
     for (const auto& [role, scale] : r.fp8_scales) o.plan.encodings[role] = {tensor::Precision::F8, scale};
-    if (r.fp16_embedding) o.plan.encodings[tensor::kEmbeddingRole] = {tensor::Precision::F16, 0};
+    for (const std::string& role : r.fp16_roles) o.plan.encodings[role] = {tensor::Precision::F16, 0};
   }
   o.plan.policy = r.policy;
   o.plan.attention = r.attention;

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,8 @@ struct Recipe {
   tensor::Precision precision = tensor::Precision::F8;
   int fp8_scale = -4;
   std::map<std::string, int> fp8_scales;  // by role of the weight (tensor::role_of); empty: fp8_scale
-  bool fp16_embedding = false;            // with FP8: the product on image patches in FP16
+  std::set<std::string> fp16_roles;       // with FP8: whose products stay in F16
+  std::string calibration_sha256;         // of the file that gave scales and F16 roles; empty: none
   plan::Policy policy = plan::Policy::Default;
   plan::Attention attention = plan::Attention::Auto;
   plan::WeightRounding weight_rounding = plan::WeightRounding::Balanced;

@@ -47,7 +47,7 @@ class Usage(unittest.TestCase):
     def test_help(self):
         self.assertTrue(tilewright("--help", check=0).stdout.startswith("Examples:"))
         self.assertTrue(ipu_e2e("--help", check=0).stdout.startswith("Examples:"))
-        for command in ("compile", "run", "e2e", "compare", "fit", "inspect"):
+        for command in ("compile", "run", "e2e", "compare", "fit", "calibrate", "inspect"):
             text = tilewright(command, "--help", check=0).stdout
             self.assertTrue(text.startswith("Example:"), text)
             self.assertIn(f"tilewright {command}", text)

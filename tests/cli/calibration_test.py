@@ -1,9 +1,14 @@
 """FP8 scales by role from a file, and the patch embedding in FP16: the device equals the exact interpreter bit for bit,
 and a file that does not suit the model is refused before anything is written."""
+import functools
+import hashlib
 import json
+import math
+import os
 import unittest
 
-from harness import SMALL, TempDir, ipu_e2e, result, tilewright
+import checkpoints
+from harness import PHOTOS, SMALL, TempDir, ipu_e2e, result, tilewright
 
 SIGLIP, PE = "siglip-so400m", "pe-core-l14-capacity"
 ENCODER = {"attention.qkv": -2, "attention.output": -4, "mlp.up": 1, "mlp.down": -1}
@@ -53,12 +58,45 @@ class Jobs(Calibrated):
 
     def test_one_scale_is_the_same_job_as_fp8_scale(self):
         one, other = self.folder / "one.ipuexe", self.folder / "other.ipuexe"
-        tilewright("compile", SIGLIP, *SMALL, "--fp8-scale", -3, "-o", one, check=0)
-        tilewright("compile", SIGLIP, *SMALL, "--calibration", self.write(UNIFORM, fp16_embedding=False), "-o", other,
-                   check=0)
-        self.assertEqual(one.read_bytes(), other.read_bytes())
-        tilewright("compile", SIGLIP, *SMALL, "--calibration", self.write(MIXED), "-o", other, check=0)
-        self.assertNotEqual(one.read_bytes(), other.read_bytes())
+
+        def built(package, *options):
+            tilewright("compile", SIGLIP, *SMALL, *options, "-o", package, check=0)
+            weights = [tilewright("inspect", package, "--tile", t, "--assembly", check=0).stdout for t in (0, 17)]
+            return weights, result("inspect", package)["recipe"]
+
+        plain, recipe = built(one, "--fp8-scale", -3)
+        file = self.write(UNIFORM, fp16_embedding=False)
+        same, its_recipe = built(other, "--calibration", file)
+        self.assertEqual(plain, same)
+        self.assertEqual(recipe | {"calibration_sha256": hashlib.sha256(file.read_bytes()).hexdigest()}, its_recipe)
+        self.assertNotEqual(built(other, "--calibration", self.write(MIXED))[0], plain)
+
+    def test_products_in_fp16_by_role(self):
+        role = "encoder.layer.mlp.down"
+        file = self.write({r: s for r, s in MIXED.items() if r != role}, fp16=[role])
+        package = self.folder / "p.ipuexe"
+        run = result("e2e", SIGLIP, *SMALL, "--layers", 2, "--calibration", file, "--fp16", "map.mlp.up", "--reference", "both",
+                     "--cosine-threshold", "0.97", "-o", package)["run"]
+        self.assertTrue(run["exact_match"])
+        kinds = {b["name"]: b["dtype"] for b in result("inspect", package)["inspect"]["bindings"]}
+        for name, dtype in (("vit.encoder.layer1.mlp.down.weight", "f16"), ("vit.map.mlp.up.weight", "f16"),
+                            ("vit.embedding.weight", "f16"), ("vit.encoder.layer1.mlp.up.weight", "f8f143")):
+            self.assertEqual(kinds[name], dtype, name)
+        self.assertIn('no product of siglip-so400m has the role "mlp.none"',
+                      tilewright("e2e", SIGLIP, *SMALL, "--fp16", "mlp.none", check=2).stderr)
+
+    def test_the_package_names_its_calibration(self):
+        file, other, package = self.write(MIXED), self.write(UNIFORM, name="o.json"), self.folder / "p.ipuexe"
+        tilewright("compile", SIGLIP, *SMALL, "--calibration", file, "-o", package, check=0)
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        self.assertIn(digest, tilewright("inspect", package, check=0).stdout)
+        for command in (["run", package, "--reference", "exact"], ["compare", package]):
+            tilewright(*command, "--calibration", file, check=0)
+            message = tilewright(*command, "--calibration", other, check=4).stderr
+            self.assertIn(digest, message)
+            self.assertIn(str(other), message)
+        tilewright("compile", SIGLIP, *SMALL, "-o", package, check=0)
+        self.assertIn("without a calibration", tilewright("run", package, "--calibration", file, check=4).stderr)
 
     def test_the_package_carries_the_scales(self):
         file, package = self.write(MIXED), self.folder / "p.ipuexe"
@@ -78,6 +116,121 @@ class Jobs(Calibrated):
         done = ipu_e2e("--vit-small", "--tiles", 64, "--fuse-qkv", "--optimization-steps", 0, "--reference-run",
                        "--reference-calibration", self.write(MIXED), "--progress", "never", check=0)
         self.assertIn("numericalTest=PASS", done.stdout)
+
+
+class Measured(TempDir):
+    """`calibrate`: the file, its figures, and what they buy."""
+
+    def setUp(self):
+        super().setUp()
+        self.file = self.folder / "scales.json"
+
+    def calibrate(self, *options, model=SIGLIP, **kwargs):
+        """Rows by role, and the whole object."""
+        found = result("calibrate", model, "--small", *options, "-o", self.file, **kwargs)["calibrate"]
+        return {row["role"]: row for row in found["roles"]}, found
+
+    @staticmethod
+    @functools.cache
+    def loud(factor, channels=144):
+        """The drawn values; what enters Q, K and V is larger by `factor` in some channels, their weights smaller: the same
+        function."""
+        tensors = dict(checkpoints.siglip_hugging_face())
+        layer = "vision_model.encoder.layers.0."
+        gamma = [factor if i < channels else 1.0 for i in range(144)]
+        tensors[layer + "layer_norm1.weight"] = ([144], gamma)
+        for letter in "qkv":
+            name = f"{layer}self_attn.{letter}_proj.weight"
+            shape, values = tensors[name]
+            tensors[name] = (shape, [x / gamma[i % 144] for i, x in enumerate(values)])
+        return tensors
+
+    def test_figures_of_drawn_values(self):
+        """Against the same values drawn here: the largest input of the first product, the largest of each weight."""
+        rows, found = self.calibrate("--draws", 2, "--layers", 3, "--seed", 5, "--no-cosine")
+        patches = [x for seed in (5, 6) for x in checkpoints.drawn("vit.image.patches", [1, 4, 588], 0.5, seed=seed)]
+        largest = max(map(abs, patches))
+        self.assertEqual(rows["embedding"]["input"]["max"], largest)
+        up = [checkpoints.drawn(f"vit.encoder.layer{i}.mlp.up.weight", [144, 288], math.sqrt(2 / 432), seed=5)
+              for i in range(3)]
+        weight = max(abs(x) for values in up for x in values)
+        self.assertEqual(rows["encoder.layer.mlp.up"]["weight"]["max"], weight)
+        scales = json.loads(self.file.read_text())["scales"]
+        self.assertEqual(set(scales), {*TRAINED, "embedding"})
+        own = [math.ceil(math.log2(rows["encoder.layer.mlp.up"][o]["max"] / 240)) for o in ("input", "weight")]
+        self.assertEqual(scales["encoder.layer.mlp.up"], {"activation": max(own), "weight": max(own)})
+        self.assertEqual(scales["embedding"]["activation"], math.ceil(math.log2(largest / 240)))
+        self.assertEqual((found["images"], found["drawn"], found["cosine"]["calibration"]), (2, True, None))
+        self.assertEqual(found["sha256"], hashlib.sha256(self.file.read_bytes()).hexdigest())
+
+    def test_activations_beyond_the_uniform_scale(self):
+        """Inputs far above 15, what scale -4 reaches: it clips them, the measured scale does not."""
+        weights = checkpoints.write(self.folder / "w.safetensors", self.loud(16))
+        rows, found = self.calibrate("--weights", weights, "--image", PHOTOS / "coffee.png", "--held-out",
+                                     PHOTOS / "astronaut.png", "--fp16-embedding")
+        qkv = rows["encoder.layer.attention.qkv"]
+        self.assertGreater(qkv["input"]["max"], 45)
+        self.assertGreater(qkv["input"]["clipped_percent_uniform"], 20)
+        self.assertEqual(qkv["input"]["clipped_percent"], 0)
+        self.assertEqual(found["warnings"], [])
+        self.assertEqual(rows["embedding"]["precision"], "fp16")
+        self.assertEqual(json.loads(self.file.read_text())["fp16_embedding"], True)
+        job = ["e2e", SIGLIP, *SMALL, "--weights", weights, "--reference", "both", "--image"]
+        cosines = {}
+        for photo in ("coffee.png", "astronaut.png"):
+            run = result(*job, PHOTOS / photo, "--calibration", self.file, "--cosine-threshold", "0.98")["run"]
+            self.assertTrue(run["pass"] and run["exact_match"])
+            cosines[photo] = run["calls"][0]["cosine_min"]
+        uniform = result(*job, PHOTOS / "coffee.png", "--fp16-embedding", "--cosine-threshold", "0.98", check=5)["run"]
+        self.assertLess(uniform["calls"][0]["cosine_min"], cosines["coffee.png"])
+        # The rounded pass predicts what the device does.
+        for kind, photo in (("calibration", "coffee.png"), ("held_out", "astronaut.png")):
+            predicted = found["cosine"][kind]["images"][0]
+            self.assertLess(abs(predicted - cosines[photo]), 0.3 * (1 - cosines[photo]), (predicted, cosines))
+            self.assertEqual(len(found["cosine"][kind]["layers"]), 1)
+
+    def test_outliers_are_warned_of_and_kept_in_fp16(self):
+        weights = checkpoints.write(self.folder / "w.safetensors", self.loud(4096, channels=1))
+        role = "encoder.layer.attention.qkv"
+        done = tilewright("calibrate", SIGLIP, "--small", "--weights", weights, "-o", self.file, check=0)
+        self.assertIn(f"try --fp16 {role}", done.stderr)
+        self.assertEqual(done.stderr.count("warning"), 1, done.stderr)
+        rows, found = self.calibrate("--weights", weights, "--fp16", role)
+        self.assertEqual((found["warnings"], rows[role]["scale"]), ([], None))
+        self.assertEqual(json.loads(self.file.read_text())["fp16"], [role])
+        job = ["e2e", SIGLIP, *SMALL, "--weights", weights, "--reference", "both", "--calibration"]
+        self.assertTrue(result(*job, self.file, "--cosine-threshold", "0.98")["run"]["exact_match"])
+        self.calibrate("--weights", weights)
+        lossy = result(*job, self.file, check=None)["run"]["calls"][0]["cosine_min"]
+        self.assertLess(lossy, found["cosine"]["calibration"]["images"][0])
+
+    def test_the_file_suits_its_model_and_depends_on_no_thread_count(self):
+        for model, options in ((SIGLIP, ["--no-fuse-qkv"]), (PE, ["--layers", 2]), ("pe-core-l14", ["--fp16-embedding"])):
+            with self.subTest(model):
+                self.calibrate(*options, "--threads", 1, model=model)
+                one = self.file.read_bytes()
+                self.calibrate(*options, "--threads", 3, model=model)
+                self.assertEqual(self.file.read_bytes(), one)
+                tilewright("compile", model, *SMALL, *[o for o in options if o != "--fp16-embedding"], "--calibration",
+                           self.file, "-o", self.folder / "p.ipuexe", check=0)
+
+    def test_refusals_leave_nothing(self):
+        missing, text = self.folder / "none.png", self.folder / "text.png"
+        text.write_text("no image")
+        for code, options in ((4, ["--image", missing]), (4, ["--image", PHOTOS / "coffee.png", "--held-out", text]),
+                              (4, ["--weights", missing]), (2, ["--fp16", "mlp.none"]), (2, ["--draws", 0])):
+            with self.subTest(options):
+                done = tilewright("calibrate", SIGLIP, "--small", *options, "-o", self.file, check=code)
+                self.assertNotIn("internal", done.stderr)
+                self.assertFalse(self.file.exists())
+        tilewright("calibrate", "model.onnx", "-o", self.file, check=2)
+        tilewright("calibrate", SIGLIP, "--small", "-o", self.folder / "no" / "x.json", check=4)
+        tilewright("calibrate", SIGLIP, "--small", "-o", "-", "--json", "-", check=2)
+        self.assertEqual(os.listdir(self.folder), ["text.png"])
+
+    def test_standard_output(self):
+        done = tilewright("calibrate", SIGLIP, "--small", "--no-cosine", "-o", "-", check=0)
+        self.assertTrue(json.loads(done.stdout)["shared_operand_scale"])
 
 
 class Refusals(Calibrated):

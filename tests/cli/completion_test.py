@@ -6,7 +6,7 @@ import unittest
 
 from harness import BIN, TempDir, program, tilewright
 
-COMMANDS = ["compile", "run", "e2e", "compare", "fit", "inspect", "problem", "check", "report", "completion", "man"]
+COMMANDS = ["compile", "run", "e2e", "compare", "fit", "calibrate", "inspect", "problem", "check", "report", "completion", "man"]
 SURFACES = [("tilewright", c) for c in COMMANDS] + [("tilewright", ""), ("ipu-e2e-test", "")]
 
 

@@ -13,6 +13,7 @@ std::string file(const std::string& scales, const std::string& before = R"("shar
     "fp16_embedding":true)") {
   return "{" + before + R"(,"scales":{)" + scales + "}}";
 }
+const std::string kHead = R"("shared_operand_scale":true,"fp16_embedding":true)";
 std::string entry(const std::string& role, const std::string& activation, const std::string& weight) {
   return "\"" + role + "\":{\"activation\":" + activation + ",\"weight\":" + weight + "}";
 }
@@ -31,7 +32,7 @@ std::string problem(const std::string& text) {
 
 TEST(Calibration, ScalesByRole) {
   const Calibration read = calibration_from_json(file(kGood), "c.json", kRoles);
-  EXPECT_TRUE(read.fp16_embedding);
+  EXPECT_EQ(read.fp16, (std::set<std::string>{"embedding"}));
   EXPECT_EQ(read.scales, (std::map<std::string, int>{{"encoder.layer.mlp.up", 1}, {"map.mlp.up", -16}}));
 }
 
@@ -54,6 +55,33 @@ TEST(Calibration, TheEmbeddingNeedsAScaleOnlyInFp8) {
   const std::string with = kGood + "," + entry("embedding", "-2", "-2");
   EXPECT_EQ(calibration_from_json(file(with, fp8), "c.json", kRoles).scales.at("embedding"), -2);
   EXPECT_FALSE(calibration_from_json(file(with), "c.json", kRoles).scales.contains("embedding"));
+}
+
+TEST(Calibration, RolesInF16NeedNoScale) {
+  const std::string up = entry("encoder.layer.mlp.up", "1", "1");
+  for (const char* name : {"map.mlp.up", "vit.map.mlp.up.weight"}) {
+    const std::string before = kHead + R"(,"fp16":[")" + name + "\"]";
+    const Calibration read = calibration_from_json(file(up, before), "c.json", kRoles);
+    EXPECT_EQ(read.fp16, (std::set<std::string>{"embedding", "map.mlp.up"}));
+    EXPECT_EQ(read.scales, (std::map<std::string, int>{{"encoder.layer.mlp.up", 1}}));
+    // A scale beside it is not used.
+    EXPECT_EQ(calibration_from_json(file(kGood, before), "c.json", kRoles).scales, read.scales);
+  }
+}
+
+TEST(Calibration, WhatIsWrittenIsRead) {
+  const Calibration all{.fp16 = {},
+                        .scales = {{"embedding", 0}, {"encoder.layer.mlp.up", -16}, {"map.mlp.up", 15}}};
+  const Calibration some{.fp16 = {"embedding", "map.mlp.up"}, .scales = {{"encoder.layer.mlp.up", -3}}};
+  for (const Calibration& c : {all, some}) {
+    const Calibration read = calibration_from_json(to_json(c), "c.json", kRoles);
+    EXPECT_EQ(read.fp16, c.fp16);
+    EXPECT_EQ(read.scales, c.scales);
+  }
+  // The form of models.md C.5.
+  EXPECT_NE(to_json(some).find("\"shared_operand_scale\": true"), std::string::npos);
+  EXPECT_NE(to_json(some).find("\"fp16_embedding\": true"), std::string::npos);
+  EXPECT_NE(to_json(all).find("\"nearest\": []"), std::string::npos);
 }
 
 TEST(Calibration, EachRule) {
@@ -89,6 +117,9 @@ TEST(Calibration, EachRule) {
       {problem(R"({"shared_operand_scale":true,"fp16_embedding":true})"), "\"scales\" is missing"},
       {problem(R"({"shared_operand_scale":true,"fp16_embedding":true,"scales":[]})"),
        "\"scales\" is no object"},
+      {problem(file(kGood, kHead + R"(,"fp16":"map.mlp.up")")), "\"fp16\" is no array"},
+      {problem(file(kGood, kHead + R"(,"fp16":["map.mlp.down"])")), "\"fp16\": \"map.mlp.down\" is no role"},
+      {problem(file(kGood, kHead + R"(,"fp16":[["map.mlp.up"]])")), "is no role"},
       {problem("[]"), "is no JSON object"},
       {problem(""), "is no JSON"},
       {problem("{"), "is no JSON"},

@@ -108,7 +108,7 @@ TEST(Bytes, MessagesSayWhatIsWrong) {
   };
   EXPECT_THAT(rejection({'P', 'K', 3, 4}), HasSubstr("x.twpkg: is not a Tilewright package"));
   EXPECT_THAT(rejection({}), HasSubstr("truncated at byte 0: the header has 64 bytes"));
-  EXPECT_THAT(rejection(changed(8, 7)), HasSubstr("format version 7, this program reads 2"));
+  EXPECT_THAT(rejection(changed(8, 7)), HasSubstr("format version 7, this program reads 3"));
   EXPECT_THAT(rejection(changed(16, 0x55)), HasSubstr("header hash mismatch"));
   EXPECT_THAT(rejection(changed(80, 0x55)), HasSubstr("directory hash mismatch"));
   EXPECT_THAT(rejection(changed(4000, 1)), HasSubstr("padding byte 4000 is not zero"));
