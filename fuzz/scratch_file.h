@@ -1,4 +1,4 @@
-// Input bytes as a file of this process, for readers that take a path.
+// Input bytes as files of this process, for readers that take a path.
 #pragma once
 #include <unistd.h>
 
@@ -10,14 +10,20 @@
 
 namespace tw::fuzz {
 
+// In memory where the host has such a folder.
+inline std::filesystem::path scratch_path(const std::string& suffix) {
+  const std::filesystem::path shared = "/dev/shm";
+  const auto folder = std::filesystem::is_directory(shared) ? shared : std::filesystem::temp_directory_path();
+  return folder / ("tilewright-fuzz-" + std::to_string(getpid()) + suffix);
+}
+inline void write_bytes(const std::filesystem::path& file, const void* data, std::size_t size) {
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  out.write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
+}
+
 class ScratchFile {
  public:
-  explicit ScratchFile(const std::string& suffix) {
-    const std::filesystem::path shared = "/dev/shm";
-    const auto folder =
-        std::filesystem::is_directory(shared) ? shared : std::filesystem::temp_directory_path();
-    path_ = folder / ("tilewright-fuzz-" + std::to_string(getpid()) + suffix);
-  }
+  explicit ScratchFile(const std::string& suffix) : path_(scratch_path(suffix)) {}
   ~ScratchFile() {
     std::error_code ignored;
     std::filesystem::remove(path_, ignored);
@@ -26,10 +32,27 @@ class ScratchFile {
   ScratchFile& operator=(const ScratchFile&) = delete;
 
   const std::filesystem::path& write(const std::uint8_t* data, std::size_t size) {
-    std::ofstream out(path_, std::ios::binary | std::ios::trunc);
-    out.write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
+    write_bytes(path_, data, size);
     return path_;
   }
+
+ private:
+  std::filesystem::path path_;
+};
+
+class ScratchFolder {
+ public:
+  explicit ScratchFolder(const std::string& suffix) : path_(scratch_path(suffix)) {
+    std::filesystem::create_directories(path_);
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
 
  private:
   std::filesystem::path path_;

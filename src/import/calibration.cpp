@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
+#include "import/json-inl.h"
 #include "import/problems.h"
 #include "tensor/role.h"
 
@@ -14,13 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostBytes = 1 << 20, kDeepest = 64;
+constexpr std::size_t kMostBytes = 1 << 20;
 constexpr int kLeast = -16, kMost = 15;  // the sum of both operands' scales has six bits (models.md A.1.1)
-
-std::string text_of(const json& value) {
-  return printable(value.dump(-1, ' ', false, json::error_handler_t::replace));
-}
-std::string quoted(const std::string& name) { return "\"" + printable(name) + "\""; }
 
 class Reader {
  public:
@@ -28,7 +23,7 @@ class Reader {
       : file_(file), roles_(roles) {}
 
   Calibration read(const std::string& text) {
-    const json root = parse(text);
+    const json root = parse_json(text, file_, kMostBytes, problems_);
     if (!root.is_object()) refuse(file_, {"is no JSON object"});
     if (!flag(root, "shared_operand_scale").value_or(true))
       problem("\"shared_operand_scale\" is false: unequal operand scales are not built");
@@ -48,30 +43,6 @@ class Reader {
 
  private:
   void problem(std::string text) { problems_.push_back(std::move(text)); }
-
-  // The tree; a key that comes twice in its object is a problem, of which the tree would keep the last.
-  json parse(const std::string& text) {
-    if (text.size() > kMostBytes)
-      refuse(file_, {fmt::format("{} bytes are more than the limit of {}", text.size(), kMostBytes)});
-    std::vector<std::set<std::string>> open;
-    const auto look = [&](int, json::parse_event_t event, json& value) {
-      if (event == json::parse_event_t::object_start) {
-        open.emplace_back();
-        if (open.size() > kDeepest) refuse(file_, {"objects are nested too deeply"});
-      }
-      if (event == json::parse_event_t::object_end) open.pop_back();
-      if (event == json::parse_event_t::key && !open.back().insert(value.get<std::string>()).second)
-        problem(fmt::format("the key {} comes twice", quoted(value.get<std::string>())));
-      return true;
-    };
-    try {
-      return json::parse(text, look);
-    } catch (const json::parse_error& e) {
-      refuse(file_, {fmt::format("is no JSON: error at byte {}", e.byte)});
-    } catch (const json::exception&) {
-      refuse(file_, {"holds a number beyond every range"});
-    }
-  }
 
   std::optional<bool> flag(const json& root, const char* key) {
     if (!root.contains(key)) {
@@ -101,27 +72,27 @@ class Reader {
       const std::string role = tensor::role_of(key);
       named.insert(role);
       if (!roles_.contains(role)) {
-        problem(fmt::format("{} is no role of the model", quoted(key)));
+        problem(fmt::format("{} is no role of the model", in_quotes(key)));
         continue;
       }
       const std::optional<int> scale = shared_scale(key, entry);
       if (!scale) continue;
       const auto [known, fresh] = out_.scales.try_emplace(role, *scale);
       if (!fresh && known->second != *scale)
-        problem(fmt::format("{} has scale {}, another layer {}: the layers of a role must agree", quoted(key),
-                            *scale, known->second));
+        problem(fmt::format("{} has scale {}, another layer {}: the layers of a role must agree",
+                            in_quotes(key), *scale, known->second));
     }
     for (const std::string& role : roles_) {
       if (out_.fp16.contains(role))
         out_.scales.erase(role);
       else if (!named.contains(role))
-        problem(fmt::format("{} is missing in \"scales\"", quoted(role)));
+        problem(fmt::format("{} is missing in \"scales\"", in_quotes(role)));
     }
   }
 
   std::optional<int> shared_scale(const std::string& key, const json& entry) {
     if (!entry.is_object()) {
-      problem(fmt::format("{} is {}, not an object with \"activation\" and \"weight\"", quoted(key),
+      problem(fmt::format("{} is {}, not an object with \"activation\" and \"weight\"", in_quotes(key),
                           text_of(entry)));
       return {};
     }
@@ -130,7 +101,7 @@ class Reader {
     if (!activation || !weight) return {};
     if (*activation != *weight) {
       problem(fmt::format("{}: activation {} and weight {}: unequal operand scales are not built",
-                          quoted(key), *activation, *weight));
+                          in_quotes(key), *activation, *weight));
       return {};
     }
     return activation;
@@ -138,19 +109,19 @@ class Reader {
 
   std::optional<int> scale(const std::string& key, const json& entry, const char* operand) {
     if (!entry.contains(operand)) {
-      problem(fmt::format("{} has no \"{}\"", quoted(key), operand));
+      problem(fmt::format("{} has no \"{}\"", in_quotes(key), operand));
       return {};
     }
     const json& value = entry[operand];
     if (!value.is_number_integer()) {
-      problem(fmt::format("{}: {} is {}, not an integer", quoted(key), operand, text_of(value)));
+      problem(fmt::format("{}: {} is {}, not an integer", in_quotes(key), operand, text_of(value)));
       return {};
     }
     const bool inside = value.is_number_unsigned() ? value.get<std::uint64_t>() <= std::uint64_t{kMost}
                                                    : value.get<std::int64_t>() >= kLeast;
     if (!inside) {
-      problem(
-          fmt::format("{}: {} is {}, outside {}..{}", quoted(key), operand, text_of(value), kLeast, kMost));
+      problem(fmt::format("{}: {} is {}, outside {}..{}", in_quotes(key), operand, text_of(value), kLeast,
+                          kMost));
       return {};
     }
     return value.get<int>();

@@ -2,13 +2,12 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
+#include "import/files.h"
 #include "import/problems.h"
 
 namespace tw::import {
@@ -88,30 +87,11 @@ class IndexReader : public nlohmann::json_sax<json> {
 };
 
 std::vector<std::pair<std::string, std::string>> read_index(const fs::path& file) {
-  std::error_code code;
-  if (!fs::is_regular_file(file, code)) refuse(file, {"no such file"});
-  const std::uint64_t size = fs::file_size(file, code);
-  if (size > kMaxIndex)
-    refuse(file, {fmt::format("{} bytes are more than the limit of {}", size, kMaxIndex)});
-  std::string text(size, '\0');
-  std::ifstream in(file, std::ios::binary);
-  in.read(text.data(), static_cast<std::streamsize>(size));
-  if (code || !in) refuse(file, {"cannot be read"});
+  const std::string text = read_limited(file, kMaxIndex);
   IndexReader reader;
   if (!json::sax_parse(text, &reader) || !reader.problem.empty()) refuse(file, {reader.problem});
   if (!reader.has_map) refuse(file, {"has no \"weight_map\""});
   return std::move(reader.map);
-}
-
-// Why a shard's name is refused, or empty. By its text alone: download caches keep symbolic links to
-// elsewhere.
-std::string shard_problem(const std::string& name) {
-  const fs::path path(name);
-  if (name.empty()) return "an empty file name";
-  if (name.find('\0') != std::string::npos) return "a file name with a zero byte";
-  if (path.is_absolute() || std::ranges::find(path, fs::path("..")) != path.end())
-    return fmt::format("file \"{}\" is outside the index's folder", printable(name));
-  return "";
 }
 
 Checkpoint open_file(const fs::path& path, const fs::path& file) {
@@ -126,7 +106,7 @@ Checkpoint open_index(const fs::path& path, const fs::path& index) {
   std::vector<std::string> problems;
   std::set<std::string> shards;
   for (const auto& [tensor, shard] : map) {
-    if (const std::string why = shard_problem(shard); !why.empty())
+    if (const std::string why = path_problem(shard, "the index's folder"); !why.empty())
       problems.push_back(fmt::format("\"{}\": {}", printable(tensor), why));
     else
       shards.insert(shard);

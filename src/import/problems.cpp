@@ -31,4 +31,6 @@ std::string printable(const std::string& name) {
   return out.substr(0, end) + "...";
 }
 
+std::string in_quotes(const std::string& name) { return "\"" + printable(name) + "\""; }
+
 }  // namespace tw::import

@@ -10,5 +10,6 @@ namespace tw::import {
 [[noreturn]] void refuse(const std::filesystem::path& file, const std::vector<std::string>& problems);
 // A name out of a file as one printable line of at most 200 bytes.
 std::string printable(const std::string& name);
+std::string in_quotes(const std::string& name);  // that, in quotation marks
 
 }  // namespace tw::import

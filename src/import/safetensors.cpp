@@ -178,15 +178,12 @@ std::string entry_problem(const Entry& entry, StoredTensor& tensor, Range& range
     return fmt::format("\"data_offsets\" holds {} numbers, expected 2", entry.offsets->size());
   const std::uint64_t begin = entry.offsets->front(), end = entry.offsets->back();
   if (begin > end) return fmt::format("data begins at {} and ends before it, at {}", begin, end);
-  std::uint64_t elements = 1, bytes = 0;
-  for (const std::uint64_t extent : *entry.shape)
-    if (!multiply(elements, extent)) return "the product of its shape is larger than 2^64 - 1";
-  bytes = elements;
-  if (!multiply(bytes, format->bytes)) return "its size in bytes is larger than 2^64 - 1";
-  if (end - begin != bytes)
+  Size size;
+  if (const std::string why = size_problem(*entry.shape, format->dtype, size); !why.empty()) return why;
+  if (end - begin != size.bytes)
     return fmt::format("shape [{}] of {} needs {} bytes, its data has {}", fmt::join(*entry.shape, ", "),
-                       format->name, bytes, end - begin);
-  tensor = {entry.name, format->dtype, *entry.shape, elements, begin};
+                       format->name, size.bytes, end - begin);
+  tensor = {entry.name, format->dtype, *entry.shape, size.elements, begin};
   range = {begin, end, &entry};
   return "";
 }
@@ -283,6 +280,15 @@ void decode_block(Dtype dtype, const std::vector<char>& bytes, std::vector<float
 const char* name_of(Dtype dtype) { return format_of(dtype).name; }
 std::uint64_t bytes_of(Dtype dtype) { return format_of(dtype).bytes; }
 bool is_floating(Dtype dtype) { return format_of(dtype).floating; }
+
+std::string size_problem(const std::vector<std::uint64_t>& shape, Dtype dtype, Size& size) {
+  size.elements = 1;
+  for (const std::uint64_t extent : shape)
+    if (!multiply(size.elements, extent)) return "the product of its shape is larger than 2^64 - 1";
+  size.bytes = size.elements;
+  if (!multiply(size.bytes, bytes_of(dtype))) return "its size in bytes is larger than 2^64 - 1";
+  return "";
+}
 
 Safetensors read_safetensors(const std::filesystem::path& file) {
   std::error_code code;

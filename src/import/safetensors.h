@@ -29,6 +29,12 @@ const char* name_of(Dtype dtype);  // the spelling of the file, e.g. "F8_E4M3"
 std::uint64_t bytes_of(Dtype dtype);
 bool is_floating(Dtype dtype);
 
+struct Size {
+  std::uint64_t elements = 0, bytes = 0;
+};
+// Of a tensor's values. Returns why there is none, or empty: products are held against 64 bits.
+std::string size_problem(const std::vector<std::uint64_t>& shape, Dtype dtype, Size& size);
+
 struct StoredTensor {
   std::string name;
   Dtype dtype = Dtype::F32;

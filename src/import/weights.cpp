@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <set>
 
 #include "base/error.h"
@@ -111,43 +110,19 @@ Weights open_weights(const std::filesystem::path& path, std::span<const Paramete
 }
 
 Scan scan_weights(const Weights& weights, unsigned threads) {
-  struct Finding {
-    std::string problem;
-    Scan scan;
-  };
-  // F16 rounds to infinity from 65520 on, and to zero up to 2^-25.
-  constexpr float kOverflow = 65520.0F, kVanish = 0x1p-25F;
   std::vector<std::string> names;
   for (const auto& [name, need] : needs_of(weights)) names.push_back(name);
-  std::vector<Finding> findings(names.size());
+  std::vector<ValueScan> scans(names.size());
   parallel_for(names.size(), 1, threads, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t n = begin; n < end; ++n) {
-      const Checkpoint& checkpoint = weights.checkpoint;
-      const std::vector<float> values = read_all(checkpoint, checkpoint.tensors.at(names[n]));
-      std::uint64_t bad = 0, first = 0;
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        const float magnitude = std::abs(values[i]);
-        if (!std::isfinite(magnitude)) {
-          if (bad++ == 0) first = i;
-        } else if (magnitude >= kOverflow) {
-          ++findings[n].scan.overflowing;
-        } else if (magnitude > 0 && magnitude <= kVanish) {
-          ++findings[n].scan.vanishing;
-        }
-      }
-      if (bad > 0)
-        findings[n].problem = fmt::format("\"{}\" holds {} NaN or infinite values, the first is element {}",
-                                          printable(names[n]), bad, first);
-    }
+    for (std::size_t n = begin; n < end; ++n)
+      scans[n].add(read_all(weights.checkpoint, weights.checkpoint.tensors.at(names[n])));
   });
   Scan out;
   std::vector<std::string> problems;
   for (std::size_t n = 0; n < names.size(); ++n) {
-    const Finding& f = findings[n];
-    if (!f.problem.empty()) problems.push_back(f.problem);
-    if (f.scan.overflowing > 0 && out.overflowing == 0) out.first_overflowing = names[n];
-    out.overflowing += f.scan.overflowing;
-    out.vanishing += f.scan.vanishing;
+    if (const std::string problem = scans[n].problem(); !problem.empty())
+      problems.push_back(in_quotes(names[n]) + " " + problem);
+    out.add(scans[n], names[n]);
   }
   if (!problems.empty()) refuse(weights.checkpoint.path, problems);
   return out;

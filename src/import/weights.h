@@ -8,6 +8,7 @@
 
 #include "import/checkpoint.h"
 #include "import/naming.h"
+#include "import/scan.h"
 
 namespace tw::import {
 
@@ -19,12 +20,6 @@ struct Weights {
 // Error{File} lists all tensors that are missing, unknown, of another shape or of an integer type.
 Weights open_weights(const std::filesystem::path& path, std::span<const Parameter> parameters);
 
-struct Scan {
-  std::uint64_t overflowing =
-      0;  // finite values that F16 cannot hold: they become infinite where they are stored as F16
-  std::uint64_t vanishing = 0;    // values other than zero that become zero in F16
-  std::string first_overflowing;  // the tensor
-};
 // Reads every value once. Error{File} lists all tensors that hold NaN or infinite values.
 Scan scan_weights(const Weights& weights, unsigned threads);
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "base/sha256.h"
 #include "numeric/balance.h"
 #include "numeric/formats.h"
 #include "plan/roles.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/sha256.h"
 #include "import/calibration.h"
 #include "plan/roles.h"
 #include "tensor/role.h"

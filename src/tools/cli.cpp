@@ -240,7 +240,7 @@ void apply(Invocation& i, const Texts& t) {
   if (t.fp16_embedding) i.recipe.fp16_roles.insert(tensor::kEmbeddingRole);
   if (!i.calibration.empty() && (t.precision == "fp16" || std::ranges::count(t.precisions, "fp16") > 0))
     throw Error(ErrorKind::Usage, "--calibration holds FP8 scales: it excludes --precision fp16");
-  i.recipe.weights.path = t.weights == "random" ? "" : t.weights;
+  i.recipe.weights = weights_named(t.weights);
   i.fit.batches = parse_numbers("--batch", t.batches, kMostBatches);
   if (!t.layers.empty()) i.fit.layers = parse_numbers("--layers", t.layers, 4096);
   if (!t.tiles.empty()) i.fit.tiles = parse_numbers("--tiles", t.tiles, 1472);

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include "base/error.h"
+#include "base/sha256.h"
 #include "inspect/assembly.h"
 #include "inspect/inspect.h"
 #include "tools/anchor.h"

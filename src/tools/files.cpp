@@ -1,16 +1,13 @@
 #include "tools/files.h"
 
 #include <fmt/core.h>
-#include <openssl/evp.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <memory>
 #include <sstream>
-#include <vector>
 
 #include "base/error.h"
 #include "base/temporary.h"
@@ -79,23 +76,6 @@ void make_parents(const fs::path& file) {
   if (!parent.empty()) fs::create_directories(parent, error);
   if (error)
     throw Error(ErrorKind::Io, fmt::format("cannot create folder {}: {}", parent.string(), error.message()));
-}
-
-std::string sha256_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw Error(ErrorKind::Io, fmt::format("cannot read {}", file.string()));
-  const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
-  TW_CHECK(context && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1,
-           "SHA-256 is not available");
-  std::vector<char> block(1 << 20);
-  while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0)
-    EVP_DigestUpdate(context.get(), block.data(), static_cast<std::size_t>(in.gcount()));
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned length = 0;
-  EVP_DigestFinal_ex(context.get(), digest, &length);
-  std::string text;
-  for (unsigned i = 0; i < length; ++i) text += fmt::format("{:02x}", digest[i]);
-  return text;
 }
 
 }  // namespace tw::tools

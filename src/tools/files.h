@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <string>
 
+#include "base/sha256.h"
+
 namespace tw::tools {
 
 // Error{Io} names the path and the cause; nothing partial remains. "-" writes to standard output.
@@ -13,6 +15,5 @@ std::string read_text(const std::filesystem::path& file);
 void require_writable(const std::filesystem::path& file);
 // Creates the folders on the way to `file`. Error{Io} names the path and the cause.
 void make_parents(const std::filesystem::path& file);
-std::string sha256_of(const std::filesystem::path& file);
 
 }  // namespace tw::tools

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "base/digest.h"
+#include "base/sha256.h"
 #include "tools/files.h"
 
 namespace tw::tools {

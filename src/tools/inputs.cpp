@@ -53,8 +53,12 @@ onnx::Tensor read_input(const fs::path& file, const onnx::Value& input) {
 }  // namespace
 
 Inputs::Inputs(const Source& source, const std::vector<fs::path>& images, const InputFiles& files,
-               std::uint64_t seed)
-    : source_(source) {
+               std::uint64_t seed, const import::Fixture* fixture)
+    : source_(source), fixture_(fixture) {
+  if (fixture != nullptr) {
+    TW_CHECK(!source.onnx && images.empty() && files.empty(), "a fixture beside other inputs");
+    return;
+  }
   if (source.onnx) {
     if (!images.empty())
       throw Error(ErrorKind::Usage, "--image is for the built-in models; give --input NAME=FILE");
@@ -99,6 +103,7 @@ void Inputs::draw_onnx(const InputFiles& files, std::uint64_t seed) {
 }
 
 std::vector<std::size_t> Inputs::key(std::uint32_t call) const {
+  if (fixture_ != nullptr) return {call};
   std::vector<std::size_t> k;
   for (std::uint32_t b = 0; b < source_.model.config.batch && !images_.empty(); ++b) {
     k.push_back((std::size_t{call} * source_.model.config.batch + b) % images_.size());
@@ -113,11 +118,19 @@ std::map<std::string, std::vector<float>> Inputs::host_values(std::uint32_t call
       if (v.kind == graph::ValueKind::Host) values[v.name] = known_.at(v.name).floats;
     return values;
   }
+  if (const import::FixtureCase* given = expected(call)) {
+    for (const auto& [name, tensor] : given->inputs) values[name] = import::values_of(tensor);
+    return values;
+  }
   std::vector<float>& all = values[source_.model.vision.input];
   if (images_.empty()) all = random_;
   for (const std::size_t i : key(call)) all.insert(all.end(), images_[i].begin(), images_[i].end());
   TW_CHECK(all.size() == tensor::elements(shape_), "patches do not match the model's input");
   return values;
+}
+
+const import::FixtureCase* Inputs::expected(std::uint32_t call) const {
+  return fixture_ != nullptr ? &fixture_->cases.at(call) : nullptr;
 }
 
 Arrays Inputs::results(Arrays graph_outputs) const {

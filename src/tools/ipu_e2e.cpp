@@ -8,12 +8,15 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/sha256.h"
+#include "import/problems.h"
 #include "tools/calibration.h"
 #include "tools/device_lock.h"
 #include "tools/files.h"
 #include "tools/json.h"
 #include "tools/program.h"
 #include "tools/report_files.h"
+#include "tools/weights.h"
 
 namespace tw::tools {
 namespace {
@@ -54,16 +57,21 @@ Built build(const IpuE2e& e, const Host& host) {
   return built;
 }
 
-Built reuse(const IpuE2e& e) {
+Built reuse(const IpuE2e& e, const Host& host) {
   Built built;
   built.package = package::read(e.package);
   built.recipe = recipe_from_json(built.package.side.recipe_json);
   Recipe recipe = e.recipe;
   recipe.model = model::build(recipe.model).config;
   recipe.choices = built.recipe.choices;  // what the optimiser found is no option
+  if (recipe.weights.path.empty() == built.recipe.weights.path.empty() &&
+      recipe.weights.fixture == built.recipe.weights.fixture)
+    built.recipe.weights.path = recipe.weights.path;  // their content counts, not where they are
+  recipe.weights.files = built.recipe.weights.files;
   if (to_json(recipe) != to_json(built.recipe))
     throw Error(ErrorKind::Usage, fmt::format("{} was built with other options:\n  package {}\n  options {}",
                                               e.package, built.package.side.recipe_json, to_json(recipe)));
+  if (!recipe.weights.path.empty()) require_same_weights(host, recipe);
   built.compile = built.package.side.summary_json;
   return built;
 }
@@ -92,16 +100,26 @@ void write_profile(const std::string& file, const std::string& compile, const st
   write_text(j.dump(2) + "\n", file);
 }
 
+// Of one case of a fixture, before the lines of its call.
+std::string mapping_line(const Mapping& m) {
+  return fmt::format(
+      "referenceCase={} mappingMinimumCosineSimilarity={:.9f} mappingMaximumAbsoluteError={:.3e} "
+      "mappingTest={}\n",
+      import::printable(m.case_name), m.cosine_min, m.max_abs_error, verdict(m.pass));
+}
+
 // The result lines of models.md C.3.
 std::string result_lines(const IpuE2e& e, const Host& host, const RunReport& r) {
   std::string t;
-  if (e.reference) {
-    t += fmt::format("referencePrecision={}\n", e.run.checks.fp32 ? "fp32" : "device");
+  if (e.reference || !e.fixture.empty()) {
+    const bool fp32 = e.run.checks.fp32 || !e.fixture.empty();
+    t += fmt::format("referencePrecision={}\n", fp32 ? "fp32" : "device");
     double cosine = 1, error = 0;
     for (const CallReport& c : r.calls) {
       const double own = c.cosine_min.value_or(0);
       if (!std::isnan(cosine)) cosine = own >= cosine ? cosine : own;
       error = std::max(error, c.max_abs_error.value_or(0));
+      if (c.mapping) t += mapping_line(*c.mapping);
       t += fmt::format("referenceMinimumCosineSimilarity={:.9f}\nreferenceInference={} numericalTest={}\n",
                        own, c.index + 1, verdict(c.pass));
     }
@@ -122,8 +140,11 @@ std::string result_lines(const IpuE2e& e, const Host& host, const RunReport& r) 
          fmt::format("package={} hardwareTest={}\n", e.package.empty() ? "none" : e.package, verdict(r.pass));
 }
 
-int inference(const IpuE2e& e, const Host& host) {
-  const Built built = e.reuse_package ? reuse(e) : build(e, host);
+int inference(IpuE2e e, const Host& host) {
+  if (!e.fixture.empty())
+    e.run.fixture = std::make_shared<const import::Fixture>(
+        open_fixture(host, e.fixture, open_source(e.recipe).model, e.run.calls));
+  const Built built = e.reuse_package ? reuse(e, host) : build(e, host);
   if (!e.memory_directory.empty()) write_page(host, built.package, e.package, e.memory_directory);
   const RunReport report = run_package(host, built.recipe, open_source(built.recipe), built.package, e.run);
   print(e, result_lines(e, host, report));
@@ -136,6 +157,7 @@ int inference(const IpuE2e& e, const Host& host) {
 }
 
 int diagnostic(const IpuE2e& e, const Host& host) {
+  check_weights(host, e.recipe, open_source(e.recipe).model);
   const CompareReport report = compare_package(host, e.recipe, e.run, e.sampling);
   std::uint64_t beyond = 0;
   for (const OperationError& op : report.operations) beyond += op.beyond;

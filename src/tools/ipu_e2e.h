@@ -18,6 +18,7 @@ struct IpuE2e {
   Sampling sampling;
   std::string device;       // description, TOML; empty: the built-in one
   std::string calibration;  // FP8 scales by role; empty: the recipe's
+  std::string fixture;      // folder with parameters, inputs and expected outputs; empty: drawn or --weights
   std::string package, lock, memory_directory, save_directory, profile, json;
   bool reuse_package = false, reference = false, diagnostic = false, names_sdk = false;
   unsigned threads = 0;

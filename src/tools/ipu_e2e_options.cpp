@@ -19,7 +19,7 @@ const char* const kExamples =
     "      a whole model, two images per call, two calls, checked against FP32\n";
 
 struct Texts {
-  std::string sdk, runtime_source, workload, attention = "auto", progress = "auto";
+  std::string sdk, runtime_source, workload, attention = "auto", weights = "random", progress = "auto";
   std::optional<int> fp8_scale;
   bool capacity = false, no_profile = false, reference_fp32 = false;
   std::uint32_t table_kib = 80;
@@ -87,6 +87,15 @@ void check_options(CLI::App& app, IpuE2e& e, Texts& t) {
   CLI::Option* diagnostic =
       app.add_flag("--diagnostic-run", e.diagnostic, "check the result of every operation of one call")
           ->excludes(reference);
+  CLI::Option* fixture =
+      app.add_option("--reference-fixture", e.fixture,
+                     "parameters, and inputs and expected outputs of each inference, from DIR/manifest.json")
+          ->type_name("DIR")
+          ->excludes(diagnostic);
+  app.add_option("--weights", t.weights, "parameters: random, a safetensors file, its index or its folder")
+      ->capture_default_str()
+      ->type_name("FILE")
+      ->excludes(fixture);
   app.add_option("--diagnostic-samples", e.sampling.samples, "elements looked at per result")
       ->capture_default_str()
       ->check(CLI::Range(1U, 1U << 30))
@@ -99,16 +108,6 @@ void check_options(CLI::App& app, IpuE2e& e, Texts& t) {
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber)
       ->needs(diagnostic);
-}
-
-void refuse(CLI::App& app, const char* name, const char* text) {
-  app.add_option_function<std::string>(
-         name,
-         [name](const std::string&) {
-           throw Error(ErrorKind::Usage, std::string(name) + ": reading fixtures is not built yet");
-         },
-         text)
-      ->type_name("FILE");
 }
 
 void file_options(CLI::App& app, IpuE2e& e, Texts& t) {
@@ -127,7 +126,6 @@ void file_options(CLI::App& app, IpuE2e& e, Texts& t) {
       app.add_option("--package", e.package, "write the package to FILE")->type_name("FILE");
   app.add_flag("--reuse-package", e.reuse_package, "run the package of --package without building it")
       ->needs(package);
-  refuse(app, "--reference-fixture", "external tensors and expected outputs");
   app.add_option("--json", e.json, "write the result as JSON to FILE; '-' is standard output")
       ->type_name("FILE");
   app.add_option("--threads", e.threads, "host threads (default: all cores)")->check(CLI::Range(1U, 256U));
@@ -147,6 +145,8 @@ void apply(IpuE2e& e, const Texts& t) {
   e.run.checks.fp32 = e.reference && t.reference_fp32;
   e.run.checks.exact = e.reference && !t.reference_fp32;
   e.run.checks.blas_yardstick = false;
+  e.recipe.weights = weights_named(t.weights);
+  if (!e.fixture.empty()) e.recipe.weights = {.path = e.fixture, .fixture = true, .files = {}};
   e.names_sdk = !t.sdk.empty() || !t.runtime_source.empty();
   e.progress = t.progress == "never"    ? ProgressMode::Never
                : t.progress == "always" ? ProgressMode::Always

@@ -30,6 +30,14 @@ json envelope() {
           {"tool", {{"name", "tilewright"}, {"version", kVersion}, {"commit", kCommit}}}};
 }
 
+json mapping_json(const std::optional<Mapping>& m) {
+  if (!m) return nullptr;
+  return {{"case", m->case_name},
+          {"cosine_min", number(m->cosine_min)},
+          {"max_abs_error", number(m->max_abs_error)},
+          {"pass", m->pass}};
+}
+
 json fault_json(const sim::Fault& f) {
   return {{"kind", sim::name_of(f.kind)},
           {"tile", f.tile},
@@ -137,6 +145,7 @@ std::string run_json(const Host& host, const RunReport& r, const compile::Report
                           {"max_abs_error", optional(c.max_abs_error)},
                           {"same_as_call", optional(c.same_as_call)},
                           {"exact", optional(c.exact)},
+                          {"mapping", mapping_json(c.mapping)},
                           {"pass", c.pass}});
     cycles = static_cast<double>(c.stats.cycles);
     compute = static_cast<double>(c.stats.compute_cycles);

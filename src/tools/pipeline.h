@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,19 +40,29 @@ struct Checks {
 };
 struct RunOptions {
   std::uint32_t calls = 1;
-  std::vector<std::filesystem::path> images;  // empty: the same random input in every call
-  InputFiles inputs;                          // of an ONNX model, by name; others are drawn
-  std::string outputs;                        // folder for the outputs of the last call; empty: none
+  std::vector<std::filesystem::path> images;       // empty: the same random input in every call
+  InputFiles inputs;                               // of an ONNX model, by name; others are drawn
+  std::shared_ptr<const import::Fixture> fixture;  // a case per call: inputs, and what is expected
+  std::string outputs;                             // folder for the outputs of the last call; empty: none
   Checks checks;
   sim::Options sim;
 };
 
+// How well FP32 evaluation of the graph agrees with what a fixture expects: whether its names and layouts
+// were understood (models.md C.5 "Independent check of the mapping").
+struct Mapping {
+  std::string case_name;
+  double cosine_min = 0, max_abs_error = 0;
+  bool pass = false;
+};
 struct CallReport {
   std::uint32_t index = 0;
   sim::CallStats stats;
-  std::optional<double> cosine_min, max_abs_error;  // against FP32; against exact when only that is asked
-  std::optional<std::uint32_t> same_as_call;        // first earlier call with equal output bytes
-  std::optional<bool> exact;                        // equal to the exact interpreter, every bit
+  // Against the fixture's expected output; else FP32; else exact, when only that is asked for.
+  std::optional<double> cosine_min, max_abs_error;
+  std::optional<Mapping> mapping;             // of a fixture's case
+  std::optional<std::uint32_t> same_as_call;  // first earlier call with equal output bytes
+  std::optional<bool> exact;                  // equal to the exact interpreter, every bit
   bool pass = false;
 };
 struct RunReport {

@@ -44,13 +44,14 @@ json weights_json(const WeightsChoice& weights) {
   json files = json::array();
   for (const WeightsFile& f : weights.files)
     files.push_back({{"name", f.name}, {"bytes", f.bytes}, {"sha256", f.sha256}});
-  return {{"path", weights.path}, {"files", files}};
+  return {{"path", weights.path}, {"fixture", weights.fixture}, {"files", files}};
 }
 
 WeightsChoice weights_from(const json& j) {
   WeightsChoice weights;
   if (j.is_null()) return weights;
   weights.path = j.at("path").get<std::string>();
+  weights.fixture = j.at("fixture").get<bool>();
   for (const json& f : j.at("files"))
     weights.files.push_back({f.at("name").get<std::string>(), f.at("bytes").get<std::uint64_t>(),
                              f.at("sha256").get<std::string>()});
@@ -58,6 +59,10 @@ WeightsChoice weights_from(const json& j) {
 }
 
 }  // namespace
+
+WeightsChoice weights_named(const std::string& option) {
+  return {.path = option == "random" ? "" : option, .fixture = false, .files = {}};
+}
 
 std::string to_json(const Recipe& r) {
   const json j = {{"model", r.model.name},

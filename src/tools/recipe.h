@@ -23,8 +23,10 @@ struct WeightsFile {
 };
 struct WeightsChoice {
   std::string path;                // as given: file, index or folder; empty: drawn from the seed
+  bool fixture = false;            // the folder of a reference fixture
   std::vector<WeightsFile> files;  // filled in by compile_model
 };
+WeightsChoice weights_named(const std::string& option);  // of --weights: "random" or a path
 
 struct Recipe {
   model::Config model;  // name (or FILE.onnx), layers, batch, small, image_size, fuse_qkv

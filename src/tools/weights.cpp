@@ -8,18 +8,40 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/sha256.h"
 #include "import/weights.h"
-#include "tools/files.h"
+#include "tools/source.h"
 
 namespace tw::tools {
 namespace fs = std::filesystem;
 namespace {
 
-import::Weights open(const Recipe& recipe, const model::Model& model) {
+std::vector<import::Parameter> trained(const model::Model& model) {
   std::vector<import::Parameter> parameters;
   for (const graph::Value& value : model.graph.values)
     if (model::is_trained(model, value)) parameters.push_back({value.name, value.shape});
-  return import::open_weights(recipe.weights.path, parameters);
+  return parameters;
+}
+
+import::Weights open(const Recipe& recipe, const model::Model& model) {
+  return import::open_weights(recipe.weights.path, trained(model));
+}
+// The parameters alone.
+import::Fixture open_parameters(const Recipe& recipe, const model::Model& model, import::FixtureValues values,
+                                unsigned threads) {
+  return import::open_fixture(recipe.weights.path, {.parameters = trained(model), .cases = {}}, values,
+                              threads);
+}
+
+void warn(const std::string& path, const import::Scan& scan) {
+  if (scan.overflowing > 0)
+    spdlog::warn("{}: {} values are beyond the range of F16 (65504), the first in \"{}\"", path,
+                 scan.overflowing, scan.first_overflowing);
+  if (scan.vanishing > 0) spdlog::info("{}: {} values become zero in F16", path, scan.vanishing);
+}
+
+WeightsFile file_of(const fs::path& file, const std::string& name) {
+  return {name, fs::file_size(file), sha256_of(file)};
 }
 
 // What file names are relative to.
@@ -45,18 +67,17 @@ std::vector<WeightsFile> check_weights(const Host& host, const Recipe& recipe, c
   const std::string& path = recipe.weights.path;
   if (path.empty()) return {};
   host.progress->stage("check weights");
+  if (recipe.weights.fixture) {  // whose manifest holds the digests of all parameters
+    const auto read = open_parameters(recipe, model, import::FixtureValues::Checked, host.threads);
+    warn(path, read.scan);
+    return {file_of(read.manifest, import::kFixtureManifest)};
+  }
   const import::Weights weights = open(recipe, model);
-  const import::Scan scan = import::scan_weights(weights, host.threads);
-  if (scan.overflowing > 0)
-    spdlog::warn("{}: {} values are beyond the range of F16 (65504), the first in \"{}\"", path,
-                 scan.overflowing, scan.first_overflowing);
-  if (scan.vanishing > 0) spdlog::info("{}: {} values become zero in F16", path, scan.vanishing);
+  warn(path, import::scan_weights(weights, host.threads));
   const std::vector<std::string> names = names_of(path, weights.checkpoint);
   std::vector<WeightsFile> files;
-  for (std::size_t f = 0; f < names.size(); ++f) {
-    const fs::path& file = weights.checkpoint.files[f].file;
-    files.push_back({names[f], fs::file_size(file), sha256_of(file)});
-  }
+  for (std::size_t f = 0; f < names.size(); ++f)
+    files.push_back(file_of(weights.checkpoint.files[f].file, names[f]));
   return files;
 }
 
@@ -77,14 +98,38 @@ void require_same_weights(const Host& host, const Recipe& recipe) {
                     "another place, and `run --reference none` needs none",
                     file.string(), f.bytes, f.sha256, there ? "have changed" : "are gone"));
   }
+  if (recipe.weights.fixture) {
+    open_parameters(recipe, open_source(recipe).model, import::FixtureValues::Checked, host.threads);
+    return;
+  }
   if (one ? names.size() != 1 : names != names_of(path, import::open_checkpoint(path)))
     throw Error(ErrorKind::File, fmt::format("{}: other files than the package was built from ({})", path,
                                              fmt::join(names, ", ")));
 }
 
+import::Fixture open_fixture(const Host& host, const std::string& folder, const model::Model& model,
+                             std::uint32_t calls) {
+  host.progress->stage("check fixture");
+  import::FixtureNeeds needs{
+      .parameters = trained(model),
+      .cases = import::FixtureNeeds::Cases{.count = calls, .inputs = {}, .expected = {}}};
+  for (const graph::Value& value : model.graph.values)
+    if (value.kind == graph::ValueKind::Host) needs.cases->inputs.push_back({value.name, value.shape});
+  needs.cases->expected = model.graph.at(model.graph.outputs.at(0)).shape;
+  return import::open_fixture(folder, needs, import::FixtureValues::Checked, host.threads);
+}
+
 model::TensorSource tensor_source(const Recipe& recipe, const model::Model& model) {
   model::TensorSource drawn = model::random_source(model, recipe.seed);
   if (recipe.weights.path.empty()) return drawn;
+  if (recipe.weights.fixture) {
+    const auto fixture = std::make_shared<const import::Fixture>(
+        open_parameters(recipe, model, import::FixtureValues::Unread, 1));
+    return [fixture, drawn = std::move(drawn)](const std::string& name) {
+      const auto found = fixture->parameters.find(name);
+      return found != fixture->parameters.end() ? import::values_of(found->second) : drawn(name);
+    };
+  }
   const auto weights = std::make_shared<const import::Weights>(open(recipe, model));
   return [weights, drawn = std::move(drawn)](const std::string& name) {
     return weights->sources.contains(name) ? import::values_of(*weights, name) : drawn(name);

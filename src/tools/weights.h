@@ -1,7 +1,9 @@
-// Where the values of a model's parameters come from: the seed, or the checkpoint that --weights names.
+// Where the values of a model's parameters come from: the seed, the checkpoint that --weights names, or a
+// reference fixture.
 #pragma once
 #include <vector>
 
+#include "import/fixture.h"
 #include "model/tensors.h"
 #include "tools/pipeline.h"
 #include "tools/recipe.h"
@@ -14,6 +16,9 @@ namespace tw::tools {
 std::vector<WeightsFile> check_weights(const Host& host, const Recipe& recipe, const model::Model& model);
 // Error{File} when the files are no longer those that the recipe names.
 void require_same_weights(const Host& host, const Recipe& recipe);
+// Everything in a fixture for `calls` calls of the model, values included. Error{File} lists what is wrong.
+import::Fixture open_fixture(const Host& host, const std::string& folder, const model::Model& model,
+                             std::uint32_t calls);
 // Values of host inputs (drawn), parameters and constants. Error{File} as check_weights, but no value is
 // looked at.
 model::TensorSource tensor_source(const Recipe& recipe, const model::Model& model);

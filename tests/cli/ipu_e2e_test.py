@@ -5,7 +5,8 @@ import os
 import subprocess
 import unittest
 
-from harness import BIN, SOURCE, TempDir, ipu_e2e, tilewright, values
+import checkpoints
+from harness import BIN, SOURCE, TempDir, ipu_e2e, result, tilewright, values
 
 CONFIG = SOURCE / "configs" / "c600.toml"
 SMALL = [CONFIG, "--workload", "siglip-vit-benchmark", "--vit-small", "--tiles", "64", "--progress", "never"]
@@ -90,7 +91,7 @@ class Options(TempDir):
                           ["--reuse-package"], ["--diagnostic-run", "--reference-run"], ["--diagnostic-samples", "3"],
                           ["--vit-model", "no-such-model"], ["--vit-model", "pe-core-l14"],
                           ["--fp8-scale=99"], ["--tiles", "0"], ["--no-such-option"],
-                          ["--reference-fixture", "x"], ["--vit-image-size", "15"]):
+                          ["--reference-fixture", "x", "--diagnostic-run"], ["--vit-image-size", "15"]):
             with self.subTest(arguments):
                 done = ipu_e2e(*[a for a in SMALL if arguments[0] != "--workload" or a not in ("--workload", "siglip-vit-benchmark")],
                                *arguments, check=2)
@@ -126,6 +127,47 @@ class Options(TempDir):
         out, _ = child.communicate(timeout=600)
         self.assertEqual(child.returncode, 0)
         self.assertIn("hardwareTest=PASS", out)
+
+
+class Weights(TempDir):
+    """`--weights` is that of `tilewright e2e`: the same checkpoint, the same job (weights_test.py has the rules)."""
+
+    def run_of(self, *options, check=0):
+        return json.loads(ipu_e2e(*SMALL, "--fuse-qkv", "--optimization-steps", 0, "--reference-run",
+                                  "--reference-fp32", *options, "--json", "-", check=check).stdout)["run"]
+
+    def test_a_checkpoint_of_the_drawn_values_and_another(self):
+        drawn = self.run_of()
+        self.assertEqual(drawn["calls"], self.run_of("--weights", "random")["calls"])
+        tensors = checkpoints.siglip_hugging_face()
+        file = checkpoints.write(self.folder / "w.safetensors", tensors)
+        read = self.run_of("--weights", file)
+        self.assertTrue(read["pass"])
+        self.assertEqual(drawn["calls"], read["calls"])
+        e2e = result("e2e", "siglip-so400m", "--small", "--tiles", 64, "--progress", "never", "--weights", file,
+                     "--precision", "fp16", "--reference", "fp32")["run"]
+        self.assertEqual(e2e["calls"], read["calls"])
+        name = "vision_model.head.mlp.fc2.weight"
+        shape, values = tensors[name]
+        other = checkpoints.write(self.folder / "other.safetensors", tensors | {name: (shape, [0.5, *values[1:]])})
+        self.assertNotEqual(drawn["calls"], self.run_of("--weights", other)["calls"])
+        # A package goes with the content of its weights, wherever they are.
+        package = ["--package", self.folder / "p.ipuexe"]
+        self.assertEqual(self.run_of("--weights", file, *package)["calls"], drawn["calls"])
+        moved = file.rename(self.folder / "moved.safetensors")
+        self.assertEqual(self.run_of("--weights", moved, *package, "--reuse-package")["calls"], drawn["calls"])
+        job = [*SMALL, "--fuse-qkv", "--optimization-steps", 0, *package, "--reuse-package"]
+        self.assertIn("have changed", ipu_e2e(*job, "--weights", other, check=4).stderr)
+        self.assertIn("other options", ipu_e2e(*job, check=2).stderr)
+
+    def test_bad_values_are_refused_by_both_kinds_of_run(self):
+        tensors = checkpoints.siglip_hugging_face()
+        name = "vision_model.head.mlp.fc1.bias"
+        shape, values = tensors[name]
+        file = checkpoints.write(self.folder / "w.safetensors", tensors | {name: (shape, [float("nan"), *values[1:]])})
+        for more in ([], ["--diagnostic-run"]):
+            self.assertIn('fc1.bias" holds 1 NaN', ipu_e2e(*SMALL, "--weights", file, *more, check=4).stderr)
+        self.assertIn("no such file", ipu_e2e(*SMALL, "--weights", self.folder / "none", check=4).stderr)
 
 
 class Diagnostics(TempDir):

@@ -141,6 +141,9 @@ TEST(Calibration, DeepNestingIsRefused) {
   std::string deep;
   for (int i = 0; i < 1000; ++i) deep += "{\"a\":";
   EXPECT_NE(problem(deep).find("nested"), std::string::npos);
+  // A value that is shown in a message.
+  const std::string lists = std::string(400'000, '[') + std::string(400'000, ']');
+  EXPECT_NE(problem("{\"shared_operand_scale\":" + lists + "}").find("nested"), std::string::npos);
 }
 
 }  // namespace
