@@ -1,12 +1,12 @@
 """`ipu-e2e-test --reference-fixture`: parameters, inputs and expected outputs from outside. What is expected comes from
 fixtures.py, which computes it in double."""
 import json
+import pathlib
 import re
 import shutil
 import struct
 import tempfile
 import unittest
-import pathlib
 
 import fixtures
 from harness import TempDir, ipu_e2e, result, tilewright
@@ -72,6 +72,15 @@ class Passing(Fixtures):
             self.assertLess(call["cosine_min"], 0.99999)  # FP8 was at work
             self.assertEqual(call["mapping"]["case"], f"image {k}")
             self.assertIsNone(call["same_as_call"])  # each has inputs of its own
+
+    def test_with_scales_by_role(self):
+        roles = [f"encoder.layer.attention.{r}" for r in ("query", "key", "value", "output")]
+        roles += [f"map.attention.{r}" for r in ("query", "key", "value", "output")]
+        roles += [f"{part}.mlp.{r}" for part in ("encoder.layer", "map") for r in ("up", "down")]
+        file = self.folder / "scales.json"
+        file.write_text(json.dumps({"shared_operand_scale": True, "fp16_embedding": True, "scales": {
+            role: {"activation": -4 + i % 2, "weight": -4 + i % 2} for i, role in enumerate(roles)}}))
+        self.check_lines(ipu_e2e(*self.command, "--reference-calibration", file, check=0), 2)
 
     def test_pe_fused_two_layers_two_images(self):
         folder = fixtures.write(self.folder / "pe", FUSED_PE)
