@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
+#include <cmath>
 #include <expected>
 #include <memory>
 
@@ -476,17 +478,41 @@ Result compile(const Device& device, const graph::Graph& graph, const Options& o
   return out;
 }
 
+namespace {
+
+// Integer operations on the bits, so that the loop vectorises: it takes a fortieth of the time of the
+// rounding.
+ClippedWeights clips_of(const std::string& name, int scale, std::span<const float> values) {
+  constexpr std::uint32_t kInfinity = 0x7F800000U;
+  const auto limit = std::bit_cast<std::uint32_t>(std::ldexp(248.0F, scale));  // as numeric::f143_clips
+  std::uint32_t largest = 0;
+  std::uint64_t clipped = 0;
+  for (const float x : values) {
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFFU,
+                        finite = bits < kInfinity ? bits : 0;
+    largest = std::max(largest, finite);
+    clipped += finite >= limit;
+  }
+  return {name, scale, values.size(), clipped, std::bit_cast<float>(largest)};
+}
+
+}  // namespace
+
 std::vector<std::vector<std::uint8_t>> pack_weights(
     const Result& result, const std::function<const std::vector<float>&(const std::string&)>& host,
-    unsigned threads) {
+    unsigned threads, std::vector<ClippedWeights>* clipped) {
   const auto& bindings = result.program.weights;
   std::vector<std::vector<std::uint8_t>> data(bindings.size());
+  std::vector<ClippedWeights> clips(bindings.size());
   parallel_for(bindings.size(), 1, threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t b = begin; b < end; ++b) {
-      const tensor::ResolvedLayout layout(result.plan.at(bindings[b].tensor).type);
+      const plan::Tensor& tensor = result.plan.at(bindings[b].tensor);
+      const tensor::ResolvedLayout layout(tensor.type);
+      const std::vector<float>& values = host(bindings[b].name);
+      if (clipped && tensor.type.encoding.precision == tensor::Precision::F8)
+        clips[b] = clips_of(bindings[b].name, tensor.type.encoding.scale, values);
       std::vector<float> storage;
-      const std::span<const float> logical = plan::rounded_parameter(
-          result.plan, result.plan.at(bindings[b].tensor), host(bindings[b].name), storage, 1);
+      const std::span<const float> logical = plan::rounded_parameter(result.plan, tensor, values, storage, 1);
       data[b].reserve(bindings[b].bytes);
       for (std::uint32_t t = 0; t < layout.owners(); ++t) {
         std::vector<std::uint8_t> shard = tensor::pack_shard(layout, t, logical);
@@ -497,6 +523,8 @@ std::vector<std::vector<std::uint8_t>> pack_weights(
                "packed weights differ from their binding: " + bindings[b].name);
     }
   });
+  if (clipped)
+    std::ranges::copy_if(clips, std::back_inserter(*clipped), [](const auto& c) { return c.clipped > 0; });
   return data;
 }
 

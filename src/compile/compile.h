@@ -43,6 +43,14 @@ struct OptimisationStep {
   bool accepted = false;
 };
 
+// An FP8 parameter with finite values beyond its scale: they become the largest magnitude, 240 * 2^scale.
+struct ClippedWeights {
+  std::string name;
+  int scale = 0;
+  std::uint64_t values = 0, clipped = 0;
+  float largest = 0;  // magnitude
+};
+
 struct Report {  // the figures of cli.md's `compile` object
   std::uint64_t peak_tensor_bytes = 0, peak_total_bytes = 0, budget_bytes = 0;
   std::uint32_t peak_tile = 0, peak_step = 0;
@@ -54,7 +62,8 @@ struct Report {  // the figures of cli.md's `compile` object
   double cycles_estimated = 0, cycles_scheduled = 0;
   std::vector<std::string> phase_operations;  // operation of each executed exchange phase of a call
   std::vector<OperationCycles> estimated_by_operation, scheduled_by_operation;
-  std::vector<OptimisationStep> optimisation;  // complete builds after the baseline
+  std::vector<OptimisationStep> optimisation;   // complete builds after the baseline
+  std::vector<ClippedWeights> clipped_weights;  // pack_weights'
   double seconds_plan = 0, seconds_lower = 0, seconds_place = 0, seconds_exchange = 0, seconds_emit = 0,
          seconds_total = 0;
 };
@@ -72,8 +81,9 @@ struct Result {
 Result compile(const Device& device, const graph::Graph& graph, const Options& options, Progress& progress);
 
 // Packed weight data in the binding order of the image, from logical FP32 tensors by name; padding is zero.
+// `clipped` gets the parameters that lose values, in that order.
 std::vector<std::vector<std::uint8_t>> pack_weights(
     const Result& result, const std::function<const std::vector<float>&(const std::string&)>& host,
-    unsigned threads);
+    unsigned threads, std::vector<ClippedWeights>* clipped = nullptr);
 
 }  // namespace tw::compile

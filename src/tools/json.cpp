@@ -130,6 +130,13 @@ std::string compile_json(const Host& host, const Recipe& recipe, const model::Mo
   j["seconds"] = {{"plan", r.seconds_plan},         {"lower", r.seconds_lower}, {"place", r.seconds_place},
                   {"exchange", r.seconds_exchange}, {"emit", r.seconds_emit},   {"total", r.seconds_total}};
   j["host_peak_rss_bytes"] = peak_rss_bytes();
+  j["clipped_weights"] = json::array();
+  for (const compile::ClippedWeights& c : r.clipped_weights)
+    j["clipped_weights"].push_back({{"tensor", c.name},
+                                    {"scale", c.scale},
+                                    {"values", c.values},
+                                    {"clipped", c.clipped},
+                                    {"largest", c.largest}});
   j["package"] = {{"file", file.file}, {"bytes", file.bytes}, {"sha256", file.sha256}};
   return j.dump();
 }

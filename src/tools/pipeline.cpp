@@ -1,6 +1,7 @@
 #include "tools/pipeline.h"
 
 #include <fmt/core.h>
+#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -204,7 +205,9 @@ Compiled compile_model(const Host& host, const Recipe& recipe, const compile::On
   model::Tensors tensors(tensor_source(recipe, model), model::Tensors::Keep::Latest);
   out.package.weights = compile::pack_weights(
       out.result, [&](const std::string& name) -> const std::vector<float>& { return tensors(name); },
-      host.threads);
+      host.threads, &out.result.report.clipped_weights);
+  if (const std::string text = clipped_text(out.result.report.clipped_weights); !text.empty())
+    spdlog::warn(text);
   out.package.image = std::move(out.result.image);
   out.package.side = out.result.side;
   out.package.side.recipe_json = to_json(out.recipe);

@@ -3,13 +3,18 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <cmath>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "import/problems.h"
 #include "import/weights.h"
+#include "numeric/formats.h"
+#include "tensor/role.h"
 #include "tools/source.h"
 
 namespace tw::tools {
@@ -117,6 +122,34 @@ import::Fixture open_fixture(const Host& host, const std::string& folder, const 
     if (value.kind == graph::ValueKind::Host) needs.cases->inputs.push_back({value.name, value.shape});
   needs.cases->expected = model.graph.at(model.graph.outputs.at(0)).shape;
   return import::open_fixture(folder, needs, import::FixtureValues::Checked, host.threads);
+}
+
+std::string clipped_text(std::span<const compile::ClippedWeights> clipped) {
+  if (clipped.empty()) return "";
+  constexpr std::size_t kMostLines = 47;  // with three around them
+  int needed = -16;
+  std::set<std::string> roles;
+  std::string lines;
+  for (std::size_t i = 0; i < clipped.size(); ++i) {
+    const compile::ClippedWeights& c = clipped[i];
+    const int own = numeric::f143_scale_for(std::span(&c.largest, 1));
+    needed = std::max(needed, own);
+    roles.insert(tensor::role_of(c.name));
+    if (i >= kMostLines) continue;
+    lines += fmt::format(
+        "\n  \"{}\": {} of {} ({:.2g} %) are beyond {:g}, the reach of scale {}; the largest, {:g}, needs {}",
+        import::printable(c.name), c.clipped, c.values,
+        100.0 * static_cast<double>(c.clipped) / static_cast<double>(c.values), std::ldexp(240.0, c.scale),
+        c.scale, c.largest, own);
+  }
+  if (clipped.size() > kMostLines) lines += fmt::format("\n  and {} more", clipped.size() - kMostLines);
+  // Every role for itself where they are few.
+  const std::string fp16 =
+      roles.size() <= 4 ? fmt::format("--fp16 {}", fmt::join(roles, " --fp16 ")) : "--fp16 for their roles";
+  const std::string uniform = needed <= 15 ? fmt::format(", --fp8-scale {} for all", needed) : "";
+  return fmt::format(
+      "the weights of {} parameters clip in FP8:{}\n  try: scales of `tilewright calibrate`{}, or {}",
+      clipped.size(), lines, uniform, fp16);
 }
 
 model::TensorSource tensor_source(const Recipe& recipe, const model::Model& model) {

@@ -1,6 +1,8 @@
 // Where the values of a model's parameters come from: the seed, the checkpoint that --weights names, or a
 // reference fixture.
 #pragma once
+#include <span>
+#include <string>
 #include <vector>
 
 #include "import/fixture.h"
@@ -19,6 +21,8 @@ void require_same_weights(const Host& host, const Recipe& recipe);
 // Everything in a fixture for `calls` calls of the model, values included. Error{File} lists what is wrong.
 import::Fixture open_fixture(const Host& host, const std::string& folder, const model::Model& model,
                              std::uint32_t calls);
+// The warning of weights that lose values in FP8, at most 50 lines, and what would help; empty without any.
+std::string clipped_text(std::span<const compile::ClippedWeights> clipped);
 // Values of host inputs (drawn), parameters and constants. Error{File} as check_weights, but no value is
 // looked at.
 model::TensorSource tensor_source(const Recipe& recipe, const model::Model& model);

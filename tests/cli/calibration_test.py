@@ -233,6 +233,55 @@ class Measured(TempDir):
         self.assertTrue(json.loads(done.stdout)["shared_operand_scale"])
 
 
+class ClippedWeights(Calibrated):
+    """One warning with every parameter that loses values, and none without."""
+
+    def planted(self):
+        """Scale -4 reaches 15; from 15.5 on a value would round beyond it (models.md A.1.2)."""
+        tensors = dict(checkpoints.siglip_hugging_face())
+        for name, values in (("head.mlp.fc2.weight", [15.49, 15.5, -300.0, 20.0]),
+                             ("encoder.layers.0.self_attn.k_proj.weight", [-16.0]), ("head.mlp.fc1.weight", [-15.4])):
+            shape, old = tensors["vision_model." + name]
+            tensors["vision_model." + name] = (shape, values + old[len(values):])
+        return checkpoints.write(self.folder / "w.safetensors", tensors)
+
+    def compiled(self, *options):
+        done = tilewright("compile", SIGLIP, *SMALL, *options, "-o", self.folder / "p.ipuexe", "--json", "-", check=0)
+        return json.loads(done.stdout)["compile"]["clipped_weights"], done.stderr
+
+    def test_planted_values_are_counted(self):
+        weights = self.planted()
+        expected = [{"tensor": "vit.encoder.layer0.attention.qkv.weight", "scale": -4, "values": 144 * 432, "clipped": 1,
+                     "largest": 16.0},
+                    {"tensor": "vit.map.mlp.down.weight", "scale": -4, "values": 288 * 144, "clipped": 3, "largest": 300.0}]
+        for rounding in ("balanced", "nearest"):
+            clipped, message = self.compiled("--weights", weights, "--weight-rounding", rounding)
+            self.assertEqual(clipped, expected)
+            self.assertIn("2 parameters clip", message)
+            self.assertRegex(message, r'"vit.map.mlp.down.weight": 3 of 41472 \(0.0072 %\) are beyond 15.* 300, needs 1\n')
+            self.assertIn("--fp8-scale 1 for all, or --fp16 encoder.layer.attention.qkv --fp16 map.mlp.down", message)
+
+    def test_what_the_warning_proposes_helps(self):
+        weights = self.planted()
+        file = self.folder / "scales.json"
+        tilewright("calibrate", SIGLIP, "--small", "--weights", weights, "-o", file, check=0)
+        for options in (["--calibration", file], ["--fp8-scale", 1], ["--precision", "fp16"],
+                        ["--fp16", "encoder.layer.attention.qkv", "--fp16", "map.mlp.down"]):
+            self.assertEqual(self.compiled("--weights", weights, *options), ([], ""), options)
+
+    def test_drawn_weights_clip_only_where_the_scale_is_too_small(self):
+        self.assertEqual(self.compiled(), ([], ""))
+        clipped, message = self.compiled("--fp8-scale", -12, "--layers", 12)
+        self.assertEqual(len(clipped), 6 + 4 * 12)
+        self.assertLessEqual(len(message.splitlines()), 50)
+        self.assertIn("and 7 more", message)
+        low = {role: -4 for role in [*TRAINED, "embedding"]} | {"map.mlp.up": -13}
+        clipped, _ = self.compiled("--calibration", self.write(low, fp16_embedding=False))
+        self.assertEqual([c["tensor"] for c in clipped], ["vit.map.mlp.up.weight"])
+        values = checkpoints.parameter("vit.map.mlp.up.weight", [144, 288])
+        self.assertEqual(clipped[0]["clipped"], sum(abs(x) >= 248 / 2**13 for x in values))
+
+
 class Refusals(Calibrated):
     def refuse(self, file, *options, model=SIGLIP, code=4):
         package = self.folder / "p.ipuexe"
