@@ -79,8 +79,9 @@ Tensor Call::make(Element element, Dims dims) const {
   return out;
 }
 
-void Call::work(double multiply_adds) const {
+bool Call::work(double multiply_adds) const {
   if (limits.work > 0 && multiply_adds > static_cast<double>(limits.work)) fail("more work than allowed");
+  return !limits.shapes_only;
 }
 
 Results one(Tensor t) {

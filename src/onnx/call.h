@@ -46,7 +46,8 @@ class Call {
   std::size_t axis(std::int64_t axis, std::size_t rank) const;  // -rank..rank-1 to 0..rank-1
   std::int64_t size_of(const Dims& dims) const;                 // within the limits
   Tensor make(Element element, Dims dims) const;                // zeros
-  void work(double multiply_adds) const;                        // within the limits
+  // Within the limits. False: only the shape of the result is wanted.
+  bool work(double multiply_adds) const;
 
  private:
   std::span<const Tensor* const> inputs_;

@@ -60,7 +60,8 @@ class Interpretation {
       inputs.push_back(&value(name));
       constant = constant && (shape_only || facts_.constant(name));
     }
-    std::vector<Tensor> outputs = run_node(node, inputs, model_.opset(node.domain));
+    std::vector<Tensor> outputs =
+        run_node(node, inputs, model_.opset(node.domain), {.shapes_only = !constant});
     for (std::size_t i = 0; i < node.outputs.size() && i < outputs.size(); ++i)
       if (!node.outputs[i].empty()) know(node.outputs[i], std::move(outputs[i]), constant);
     return constant;

@@ -117,26 +117,22 @@ class Assembly {
 
   void into(Program& program) {
     const std::vector<std::string> host = crossing(Stage::Prefix, Stage::Device),
-                                   device = crossing(Stage::Device, Stage::Suffix);
-    Model middle = part(Stage::Device, device);
-    fuse_patterns(middle, facts_);
-    Lowering lowering("onnx", facts_, model_.opset());
-    for (const std::string& name : host) lowering.host(name);
-    for (const Node& node : middle.nodes) lowering.lower(node);
-    program.graph = graph::roll_layers(lowering.finish(device));
-    program.outputs = device;
-    program.parameters = std::move(lowering.parameters);
-    std::set<std::string> kept(host.begin(), host.end());
-    for (const std::string& name : crossing(Stage::Prefix, Stage::Suffix)) kept.insert(name);
+                                   past = crossing(Stage::Prefix, Stage::Suffix);
+    program.outputs = crossing(Stage::Device, Stage::Suffix);
+    std::set<std::string> kept(host.begin(), host.end()),
+        read(program.outputs.begin(), program.outputs.end());
+    kept.insert(past.begin(), past.end());
+    read.insert(past.begin(), past.end());
     program.prefix = part(Stage::Prefix, {kept.begin(), kept.end()});
     std::vector<std::string> outputs;
     for (const Value& v : model_.outputs) outputs.push_back(v.name);
     program.suffix = part(Stage::Suffix, outputs);
     program.suffix.inputs.clear();
-    std::set<std::string> read(device.begin(), device.end());
-    for (const std::string& name : crossing(Stage::Prefix, Stage::Suffix)) read.insert(name);
     for (const std::string& name : read) program.suffix.inputs.push_back(value_of(facts_, name));
     notes(program);
+    Model middle = part(Stage::Device, program.outputs);
+    fuse_patterns(middle, facts_);
+    lower(middle, host, program);
   }
 
  private:
@@ -174,6 +170,22 @@ class Assembly {
       out.outputs.push_back(value_of(facts_, name));
     }
     return out;
+  }
+
+  // Constants are dropped behind their last reader: weights are large.
+  void lower(const Model& middle, const std::vector<std::string>& host, Program& program) {
+    std::map<std::string, std::size_t> last;
+    for (std::size_t i = 0; i < middle.nodes.size(); ++i)
+      for (const std::string& name : middle.nodes[i].inputs) last[name] = i;
+    Lowering lowering("onnx", facts_, model_.opset());
+    for (const std::string& name : host) lowering.host(name);
+    for (std::size_t i = 0; i < middle.nodes.size(); ++i) {
+      lowering.lower(middle.nodes[i]);
+      for (const std::string& name : middle.nodes[i].inputs)
+        if (last.at(name) == i) facts_.constants.erase(name);
+    }
+    program.graph = graph::roll_layers(lowering.finish(program.outputs));
+    program.parameters = std::move(lowering.parameters);
   }
 
   void notes(Program& program) const {

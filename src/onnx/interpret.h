@@ -18,6 +18,7 @@ struct Limits {
   std::int64_t elements = std::int64_t{1} << 31;  // of one result
   std::int64_t work = 0;                          // multiply-adds of one node; 0: any
   unsigned threads = 0;                           // 0: default_threads()
+  bool shapes_only = false;                       // products and convolutions need not be worked out
 };
 using Values = std::map<std::string, Tensor>;
 

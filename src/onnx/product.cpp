@@ -49,7 +49,7 @@ Tensor multiply(const Call& call, const Tensor& a, const Tensor& b) {
   if (a.dims.size() > 1) dims.push_back(m);
   if (b.dims.size() > 1) dims.push_back(n);
   Tensor out = call.make(a.element, dims);
-  call.work(static_cast<double>(out.size()) * static_cast<double>(k));
+  if (!call.work(static_cast<double>(out.size()) * static_cast<double>(k))) return out;
   if (!is_floating(a.element)) {
     each_row(batch, 1, [&](std::int64_t first, std::int64_t count, const std::int64_t* at) {
       for (std::int64_t i = 0; i < count; ++i)
@@ -103,7 +103,8 @@ Results gemm(const Call& call) {
   if (w.dims[transposed ? 1 : 0] != k)
     call.fail("shapes " + to_string(x.dims) + " and " + to_string(w.dims) + " do not match");
   Tensor out = call.make(x.element, {m, n});
-  call.work(static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
+  if (!call.work(static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k)))
+    return one(std::move(out));
   ref::set_blas_threads(call.limits.threads);
   product(call, a.floats.data(), w.floats.data(), out.floats.data(), m, n, k, transposed);
   const float alpha = call.attribute("alpha", 1.0F), beta = call.attribute("beta", 1.0F);
@@ -250,7 +251,7 @@ Results einsum(const Call& call) {
     call.require(work < 0x1p62, "a sum of too many terms");
     inner *= extent;
   }
-  call.work(work * static_cast<double>(e.inputs.size()));
+  if (!call.work(work * static_cast<double>(e.inputs.size()))) return one(std::move(out));
   std::vector<std::vector<std::int64_t>> strides(e.inputs.size(),
                                                  std::vector<std::int64_t>(labels.size(), 0));
   for (std::size_t i = 0; i < e.inputs.size(); ++i) {

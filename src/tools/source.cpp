@@ -44,8 +44,8 @@ Source open_source(const Recipe& recipe) {
   onnx::Program program = onnx::import(std::move(read), {.dims = recipe.dims, .constants = {}});
   source.model.config = recipe.model;
   source.model.graph = program.graph;
-  source.model.constants = program.parameters;
-  for (const auto& [name, values] : program.parameters) source.model.parameters += values.size();
+  source.model.constants = std::move(program.parameters);
+  for (const auto& [name, values] : source.model.constants) source.model.parameters += values.size();
   source.onnx = std::make_shared<const onnx::Program>(std::move(program));
   return source;
 }
