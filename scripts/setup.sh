@@ -4,6 +4,13 @@
 # The compiler cache serves every clone of the tree, whatever its folder.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
+# OpenBLAS 0.3.21 takes its oldest kernels on processors that are newer than it is (src/ref/blas.h); the programs
+# correct that themselves, the tests get it from here.
+if [ -z "${OPENBLAS_CORETYPE:-}" ] && grep -qw avx512vl /proc/cpuinfo; then export OPENBLAS_CORETYPE=SkylakeX
+elif [ -z "${OPENBLAS_CORETYPE:-}" ] && grep -qw avx2 /proc/cpuinfo && grep -qw fma /proc/cpuinfo; then
+  export OPENBLAS_CORETYPE=Haswell
+fi
+
 say() { printf '== %s\n' "$*" >&2; }
 
 as_root() {

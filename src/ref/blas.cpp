@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <string_view>
 #include <vector>
 
 #include "base/parallel.h"
@@ -13,6 +15,18 @@ namespace tw::ref {
 
 void set_blas_threads(unsigned threads) {
   openblas_set_num_threads(static_cast<int>(threads == 0 ? default_threads() : threads));
+}
+
+const char* missed_blas_kernels() {
+#ifdef __x86_64__
+  if (std::getenv("OPENBLAS_CORETYPE") != nullptr || std::string_view(openblas_get_corename()) != "Prescott")
+    return nullptr;
+  if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq"))
+    return "SkylakeX";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
+#endif
+  return nullptr;
 }
 
 void sgemm(const float* a, const float* b, float* c, std::size_t m, std::size_t n, std::size_t k,

@@ -4,13 +4,17 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <unistd.h>
+
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
 
 #include "base/error.h"
 #include "base/temporary.h"
+#include "ref/blas.h"
 #include "tools/files.h"
 #include "tools/json.h"
 
@@ -26,9 +30,17 @@ std::string json_target(int argc, const char* const* argv) {
   return "";
 }
 
+// Starts the program again with the kernels that OpenBLAS missed; where that fails it goes on, more slowly.
+void choose_blas_kernels(const char* const* argv) {
+  const char* kernels = ref::missed_blas_kernels();
+  if (kernels == nullptr || setenv("OPENBLAS_CORETYPE", kernels, 0) != 0) return;
+  execv("/proc/self/exe", const_cast<char* const*>(argv));
+}
+
 }  // namespace
 
 int run_program(const char* name, int argc, const char* const* argv, const std::function<int()>& body) {
+  choose_blas_kernels(argv);
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a write error, not a death
   std::signal(SIGPIPE, SIG_IGN);
   install_interrupt_handler();
