@@ -11,6 +11,7 @@ constexpr std::int64_t kWidth = 32, kHeads = 4, kHead = 8, kPatches = 4;
 struct Form {
   std::int64_t batch = 1;
   bool class_token = true, rotary = false, tanh_gelu = false;
+  int layers = 1;  // more than one: a Repeat
 };
 
 std::string linear(Draft& d, const std::string& x, std::int64_t in, std::int64_t out, unsigned seed) {
@@ -38,8 +39,8 @@ std::string rotated(Draft& d, const std::string& x, std::int64_t tokens) {
                       d.op("Mul", {turned, d.constant(drawn({tokens, kHead}, 32))})});
 }
 
-std::string block(Draft& d, const std::string& x, std::int64_t tokens, const Form& f) {
-  const std::string y = linear(d, norm(d, x, 1), kWidth, 3 * kWidth, 3);
+std::string block(Draft& d, const std::string& x, std::int64_t tokens, const Form& f, unsigned seed) {
+  const std::string y = linear(d, norm(d, x, seed + 1), kWidth, 3 * kWidth, seed + 3);
   const std::string all = d.transpose(d.reshape(y, {f.batch, tokens, 3, kHeads, kHead}), {2, 0, 3, 1, 4});
   std::vector<std::string> three = d.many(3, "Split", {all}, {{"axis", std::int64_t{0}}});
   for (std::string& part : three) part = d.op("Squeeze", {part, d.ints({0})});
@@ -49,8 +50,8 @@ std::string block(Draft& d, const std::string& x, std::int64_t tokens, const For
   const std::string scores = d.op("MatMul", {q, d.transpose(three[1], {0, 1, 3, 2})});
   const std::string a = d.op("MatMul", {d.op("Softmax", {scores}, {{"axis", std::int64_t{-1}}}), three[2]});
   const std::string m = d.reshape(d.transpose(a, {0, 2, 1, 3}), {f.batch, tokens, kWidth});
-  const std::string r = d.op("Add", {x, linear(d, m, kWidth, kWidth, 5)});
-  const std::string up = linear(d, norm(d, r, 7), kWidth, 2 * kWidth, 9);
+  const std::string r = d.op("Add", {x, linear(d, m, kWidth, kWidth, seed + 5)});
+  const std::string up = linear(d, norm(d, r, seed + 7), kWidth, 2 * kWidth, seed + 9);
   std::string g;
   if (f.tanh_gelu) {
     const std::string cube = d.op("Mul", {d.op("Pow", {up, d.scalar(3)}), d.scalar(0.044715F)});
@@ -60,7 +61,7 @@ std::string block(Draft& d, const std::string& x, std::int64_t tokens, const For
     const std::string e = d.op("Erf", {d.op("Div", {up, d.scalar(1.4142135F)})});
     g = d.op("Mul", {d.op("Mul", {up, d.op("Add", {e, d.scalar(1)})}), d.scalar(0.5F)});
   }
-  return d.op("Add", {r, linear(d, g, 2 * kWidth, kWidth, 11)});
+  return d.op("Add", {r, linear(d, g, 2 * kWidth, kWidth, seed + 11)});
 }
 
 // Multi-head pooling by a probe whose query is constant.
@@ -89,7 +90,7 @@ Draft model(const Form& f) {
     x = d.op("Concat", {first, x}, {{"axis", std::int64_t{1}}});
   }
   x = d.op("Add", {x, d.constant(drawn({1, tokens, kWidth}, 54, 0.5F))});
-  x = block(d, x, tokens, f);
+  for (int i = 0; i < f.layers; ++i) x = block(d, x, tokens, f, 100U * static_cast<unsigned>(i));
   d.output(
       f.class_token
           ? linear(d,
@@ -104,6 +105,11 @@ Draft model(const Form& f) {
 void runs(const Form& f) {
   const Draft d = model(f);
   const Program p = checked(d);
+  ASSERT_EQ(p.graph.repeats.size(), f.layers > 1 ? 1U : 0U);
+  if (f.layers > 1) {
+    EXPECT_EQ(p.graph.repeats[0].count, static_cast<std::uint32_t>(f.layers));
+    EXPECT_EQ(p.graph.repeats[0].carried_in.size(), 1U);
+  }
   EXPECT_EQ(kinds(p).at("attention"), f.class_token ? 1 : 2);
   EXPECT_EQ(kinds(p).at("layer_norm"), 2);
   EXPECT_EQ(kinds(p).at(f.tanh_gelu ? "gelu" : "gelu_erf"), 1);
@@ -124,6 +130,8 @@ void runs(const Form& f) {
 TEST(OnnxVit, ClassToken) { runs({}); }
 TEST(OnnxVit, ClassTokenTwoImages) { runs({.batch = 2}); }
 TEST(OnnxVit, RotaryAndClassToken) { runs({.rotary = true}); }
+TEST(OnnxVit, EqualLayersAreARepeat) { runs({.batch = 2, .rotary = true, .layers = 3}); }
+TEST(OnnxVit, TwoLayersBeforeAProbe) { runs({.class_token = false, .tanh_gelu = true, .layers = 2}); }
 TEST(OnnxVit, PoolingByAProbe) { runs({.class_token = false, .tanh_gelu = true}); }
 TEST(OnnxVit, PoolingByAProbeTwoImages) { runs({.batch = 2, .class_token = false, .rotary = true}); }
 

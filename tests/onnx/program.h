@@ -117,10 +117,14 @@ inline Program checked(const Draft& draft, double tolerance = 1e-4) {
   return program;
 }
 
-// The graph's operations with how often they occur; functions by their own name.
+// The graph's operations with how often they are written, bodies of Repeats included; functions by their own
+// name.
 inline std::map<std::string, int> kinds(const Program& program) {
   std::map<std::string, int> out;
-  for (const graph::Op& op : program.graph.ops) {
+  std::vector<graph::Op> ops = program.graph.ops;
+  for (const graph::Repeat& repeat : program.graph.repeats)
+    ops.insert(ops.end(), repeat.body.begin(), repeat.body.end());
+  for (const graph::Op& op : ops) {
     std::string name = graph::name_of(op.kind);
     if (op.kind == graph::OpKind::Unary) name = numeric::name_of(op.unary);
     if (op.kind == graph::OpKind::Binary) name = numeric::name_of(op.binary);
