@@ -3,8 +3,6 @@
 #include <filesystem>
 #include <string>
 
-#include "base/sha256.h"
-
 namespace tw::tools {
 
 // Error{Io} names the path and the cause; nothing partial remains. "-" writes to standard output.

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/sha256.h"
 #include "onnx/read.h"
-#include "tools/files.h"
 
 namespace tw::tools {
 namespace {
