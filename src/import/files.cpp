@@ -10,9 +10,16 @@
 namespace tw::import {
 namespace fs = std::filesystem;
 
-std::string read_limited(const fs::path& file, std::uint64_t most_bytes) {
+void require_regular(const fs::path& file) {
   std::error_code code;
-  if (!fs::is_regular_file(file, code)) refuse(file, {"no such file"});
+  const fs::file_status status = fs::status(file, code);
+  if (fs::is_regular_file(status)) return;
+  refuse(file, {fs::exists(status) ? "is no regular file" : "no such file"});
+}
+
+std::string read_limited(const fs::path& file, std::uint64_t most_bytes) {
+  require_regular(file);
+  std::error_code code;
   const std::uint64_t size = fs::file_size(file, code);
   if (!code && size > most_bytes)
     refuse(file, {fmt::format("{} bytes are more than the limit of {}", size, most_bytes)});

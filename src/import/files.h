@@ -6,7 +6,9 @@
 
 namespace tw::import {
 
-// All bytes. Error{File}: no such file, more than `most_bytes`, cannot be read.
+// Error{File}: no such file, or a folder, a device, a pipe.
+void require_regular(const std::filesystem::path& file);
+// All bytes. Error{File}: as require_regular, more than `most_bytes`, cannot be read.
 std::string read_limited(const std::filesystem::path& file, std::uint64_t most_bytes);
 // Why a file name that stands in a file is refused, or empty; `folder` says what it must not leave ("the
 // index's folder"). By its text alone: links are followed, as download caches have them.

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "import/container.h"
+#include "import/files.h"
 
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_STATIC
@@ -37,8 +38,8 @@ constexpr std::uint64_t kMaxBytes = 256ULL << 20, kMaxPixels = 64'000'000;
 }
 
 std::vector<std::uint8_t> read(const std::filesystem::path& file) {
+  require_regular(file);
   std::error_code code;
-  if (!std::filesystem::is_regular_file(file, code)) refuse(file, "no such file");
   const std::uint64_t size = std::filesystem::file_size(file, code);
   if (code) refuse(file, "cannot be read");
   if (size == 0) refuse(file, "is empty");

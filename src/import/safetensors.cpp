@@ -13,6 +13,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "import/files.h"
 #include "import/problems.h"
 #include "numeric/formats.h"
 
@@ -291,8 +292,8 @@ std::string size_problem(const std::vector<std::uint64_t>& shape, Dtype dtype, S
 }
 
 Safetensors read_safetensors(const std::filesystem::path& file) {
+  require_regular(file);
   std::error_code code;
-  if (!std::filesystem::is_regular_file(file, code)) refuse(file, {"no such file"});
   const std::uint64_t size = std::filesystem::file_size(file, code);
   std::ifstream in(file, std::ios::binary);
   if (code || !in) refuse(file, {"cannot be read"});

@@ -106,7 +106,7 @@ class Temporary {
 class Mapping {
  public:
   explicit Mapping(const std::filesystem::path& file) {
-    const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not block
     if (fd < 0) io_error("read", file, errno);
     struct stat status = {};
     const bool good = ::fstat(fd, &status) == 0;

@@ -48,7 +48,12 @@ toml::table parse(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream || std::filesystem::is_directory(file, ignored))
     throw Error(ErrorKind::File, fmt::format("{}: cannot read device description", file.string()));
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  constexpr std::size_t kMostBytes = 1 << 20;  // a pipe or a device may have no end
+  std::string text(kMostBytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  if (text.size() > kMostBytes)
+    throw Error(ErrorKind::File, fmt::format("{}: more than {} bytes", file.string(), kMostBytes));
   try {
     return toml::parse(text, file.string());
   } catch (const toml::parse_error& e) {

@@ -7,12 +7,14 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "import/calibration.h"
+#include "import/files.h"
 #include "plan/roles.h"
 #include "tensor/role.h"
-#include "tools/files.h"
 #include "tools/source.h"
 
 namespace tw::tools {
+
+constexpr std::uint64_t kMostBytes = 1 << 20;  // a hundred times the scales of any model
 
 void check_fp16_roles(Recipe& recipe, const std::set<std::string>& roles) {
   std::set<std::string> known;
@@ -31,7 +33,8 @@ void apply_calibration(Recipe& recipe, const std::filesystem::path& file) {
   const std::set<std::string> roles = plan::product_roles(open_source(recipe).model.graph);
   check_fp16_roles(recipe, roles);
   if (file.empty()) return;
-  import::Calibration read = import::calibration_from_json(read_text(file), file, roles);
+  import::Calibration read =
+      import::calibration_from_json(import::read_limited(file, kMostBytes), file, roles);
   recipe.calibration_sha256 = sha256_of(file);
   recipe.fp16_roles.insert(read.fp16.begin(), read.fp16.end());
   for (const std::string& role : recipe.fp16_roles) read.scales.erase(role);

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/temporary.h"
@@ -51,12 +50,18 @@ void write_text(const std::string& text, const std::string& file) {
 }
 
 std::string read_text(const fs::path& file) {
+  constexpr std::size_t kMostBytes = 1UL << 30;  // a pipe or a device may have no end
   std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  if (in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
+  std::string text;
+  std::vector<char> block(1 << 20);
+  while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0) {
+    text.append(block.data(), static_cast<std::size_t>(in.gcount()));
+    if (text.size() > kMostBytes)
+      throw Error(ErrorKind::File, fmt::format("{}: more than {} bytes", file.string(), kMostBytes));
+  }
   if (in.bad() || !in.is_open() || fs::is_directory(file))
     throw Error(ErrorKind::Io, file.string() + ": cannot be read");
-  return text.str();
+  return text;
 }
 
 void require_writable(const fs::path& file) {

@@ -7,7 +7,7 @@ namespace tw::tools {
 
 // Error{Io} names the path and the cause; nothing partial remains. "-" writes to standard output.
 void write_text(const std::string& text, const std::string& file);
-// All bytes. Error{Io} names the path.
+// All bytes, of a pipe too. Error{Io} names the path; Error{File}: more than 1 GiB.
 std::string read_text(const std::filesystem::path& file);
 // Throws Error{Io} before long work when `file` could not be created.
 void require_writable(const std::filesystem::path& file);

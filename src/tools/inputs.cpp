@@ -2,7 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
+#include <functional>
 #include <utility>
 
 #include "base/error.h"
@@ -24,6 +27,34 @@ Arrays arrays_of(onnx::Values values, const std::vector<onnx::Value>& outputs) {
     if (!onnx::is_floating(t.element)) out.back().assign(t.ints.begin(), t.ints.end());
   }
   return out;
+}
+
+// Of each photograph; problems are gathered.
+void each_image(std::span<const fs::path> files, const std::function<void(const import::Image&)>& use) {
+  constexpr std::size_t kMostProblems = 50;
+  std::vector<std::string> problems;
+  for (const fs::path& file : files) {
+    try {
+      use(import::load_image(file));
+    } catch (const Error& e) {
+      if (e.kind != ErrorKind::File) throw;
+      problems.emplace_back(e.what());
+    }
+  }
+  if (problems.empty()) return;
+  if (problems.size() == 1) throw Error(ErrorKind::File, problems.front());
+  std::string text = fmt::format("{} photographs cannot be read", problems.size());
+  for (std::size_t i = 0; i < problems.size() && i < kMostProblems; ++i) text += "\n  " + problems[i];
+  if (problems.size() > kMostProblems)
+    text += fmt::format("\n  and {} more", problems.size() - kMostProblems);
+  throw Error(ErrorKind::File, text);
+}
+
+void require_finite(const fs::path& file, const onnx::Value& input, const onnx::Tensor& tensor) {
+  const auto bad = std::ranges::find_if(tensor.floats, [](float x) { return !std::isfinite(x); });
+  if (bad != tensor.floats.end())
+    throw Error(ErrorKind::File, fmt::format("{}: element {} for the input \"{}\" is {}", file.string(),
+                                             bad - tensor.floats.begin(), input.name, *bad));
 }
 
 onnx::Tensor read_input(const fs::path& file, const onnx::Value& input) {
@@ -71,14 +102,17 @@ Inputs::Inputs(const Source& source, const std::vector<fs::path>& images, const 
     if (v.kind == graph::ValueKind::Host && v.name == vision.input) shape_ = v.shape;
   }
   TW_CHECK(!shape_.empty(), "the model has no patches input");
-  for (const auto& file : images) {
-    const import::Image full = import::load_image(file);
+  each_image(images, [&](const import::Image& full) {
     const import::Image small =
         import::resize(full, vision.resize, vision.resize,
                        vision.bicubic ? import::Filter::Bicubic : import::Filter::Bilinear);
     images_.push_back(import::patches(small, vision.side, vision.patch, vision.class_row));
-  }
+  });
   if (images_.empty()) random_ = model::random_tensor(vision.input, shape_, seed);
+}
+
+void check_images(std::span<const fs::path> images) {
+  each_image(images, [](const import::Image&) {});
 }
 
 void Inputs::draw_onnx(const InputFiles& files, std::uint64_t seed) {
@@ -86,6 +120,7 @@ void Inputs::draw_onnx(const InputFiles& files, std::uint64_t seed) {
     const auto file = files.find(input.name);
     if (file != files.end()) {
       given_[input.name] = read_input(file->second, input);
+      require_finite(file->second, input, given_[input.name]);
       continue;
     }
     if (!onnx::is_floating(input.element))

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,15 @@ using Arrays = std::vector<std::vector<float>>;
 // Files of an ONNX model's inputs by name: a TensorProto (.pb), or little-endian F32 row-major.
 using InputFiles = std::map<std::string, std::filesystem::path>;
 
+// Decodes photographs before long work. Error{File} lists all that cannot be read, up to 50.
+void check_images(std::span<const std::filesystem::path> images);
+
 class Inputs {
  public:
-  // Photographs fill the slots of a batch and cycle over calls (decisions.md 39). Error{File} when one cannot
-  // be read; Error{Usage} for photographs of an ONNX model and files of a built-in one. A fixture, of a
-  // built-in model, has a case for each call and takes the place of all others.
+  // Photographs fill the slots of a batch and cycle over calls (decisions.md 39). Error{File} lists those
+  // that cannot be read, and names a file of values that are NaN or infinite; Error{Usage} for photographs of
+  // an ONNX model and files of a built-in one. A fixture, of a built-in model, has a case for each call and
+  // takes the place of all others.
   Inputs(const Source& source, const std::vector<std::filesystem::path>& images, const InputFiles& files,
          std::uint64_t seed, const import::Fixture* fixture = nullptr);
   // Identifies the batch of a call: equal keys, equal inputs.

@@ -45,6 +45,23 @@ void warn(const std::string& path, const import::Scan& scan) {
   if (scan.vanishing > 0) spdlog::info("{}: {} values become zero in F16", path, scan.vanishing);
 }
 
+// FP8 of the OCP is no format of the device: its values are rounded once more.
+void report_fp8(const std::string& path, const import::Weights& weights) {
+  std::map<std::string, std::set<std::string>> tensors;  // by dtype
+  for (const auto& [parameter, source] : weights.sources)
+    for (const import::Piece& piece : source.pieces) {
+      const import::Checkpoint& checkpoint = weights.checkpoint;
+      const import::Dtype dtype = checkpoint.at(checkpoint.tensors.at(piece.tensor)).dtype;
+      if (dtype == import::Dtype::F8E4M3 || dtype == import::Dtype::F8E5M2)
+        tensors[import::name_of(dtype)].insert(piece.tensor);
+    }
+  for (const auto& [dtype, names] : tensors)
+    spdlog::warn(
+        "{}: {} tensors of {} are read as FP32 and rounded again to the device's formats, the first is "
+        "\"{}\"",
+        path, names.size(), dtype, import::printable(*names.begin()));
+}
+
 WeightsFile file_of(const fs::path& file, const std::string& name) {
   return {name, fs::file_size(file), sha256_of(file)};
 }
@@ -78,6 +95,7 @@ std::vector<WeightsFile> check_weights(const Host& host, const Recipe& recipe, c
     return {file_of(read.manifest, import::kFixtureManifest)};
   }
   const import::Weights weights = open(recipe, model);
+  report_fp8(path, weights);
   warn(path, import::scan_weights(weights, host.threads));
   const std::vector<std::string> names = names_of(path, weights.checkpoint);
   std::vector<WeightsFile> files;

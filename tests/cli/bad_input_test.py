@@ -127,6 +127,46 @@ class Photographs(TempDir):
         self.refuse(huge)
 
 
+    def test_all_of_them_before_anything_is_built(self):
+        bad = [self.folder / f"{i}.png" for i in range(60)]
+        bad[1].write_text("not an image")
+        package = self.folder / "p.ipuexe"
+        images = [x for file in [*bad[:2], PHOTOS / "coffee.png"] for x in ("--image", file)]
+        done = tilewright("e2e", MODEL, *SMALL, *images, "-o", package, check=4)
+        self.assertIn("2 photographs cannot be read", done.stderr)
+        self.assertIn(f"{bad[0]}: no such file", done.stderr)
+        self.assertIn(str(bad[1]), done.stderr)
+        self.assertNotIn("coffee", done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertFalse(package.exists())
+        done = tilewright("e2e", MODEL, *SMALL, *[x for file in bad for x in ("--image", file)], check=4)
+        self.assertIn("and 10 more", done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 52)
+
+
+class NoRegularFiles(TempDir):
+    """What has no end or no writer is refused at once, by name."""
+
+    def test_devices_and_pipes(self):
+        pipe, package = self.folder / "pipe", self.folder / "p.ipuexe"
+        os.mkfifo(pipe)
+        for suffix in (".onnx", ".json", ".png", ".safetensors"):
+            os.mkfifo(self.folder / f"pipe{suffix}")
+        model = ["compile", MODEL, *SMALL, "-o", package]
+        for name in ("/dev/zero", str(pipe)):
+            for command in ([*model, "--calibration", name], [*model, "--weights", name], ["run", name], ["compare", name],
+                            ["inspect", name], ["e2e", MODEL, *SMALL, "--image", name],
+                            ["calibrate", MODEL, "--small", "--image", name, "-o", package]):
+                with self.subTest(command):
+                    self.assertIn(name, tilewright(*command, check=4, timeout=20 * SLOWER).stderr)
+        for command in ([*model, "--weights", f"{pipe}.json"], [*model, "--weights", f"{pipe}.safetensors"],
+                        ["compile", f"{pipe}.onnx", "-o", package], ["e2e", MODEL, *SMALL, "--image", f"{pipe}.png"]):
+            with self.subTest(command):
+                self.assertIn(f"{pipe}.", tilewright(*command, check=4, timeout=20 * SLOWER).stderr)
+        self.assertIn("more than", tilewright(*model, "--target", "/dev/zero", check=4).stderr)
+        self.assertFalse(package.exists())
+
+
 class Packages(TempDir):
     def setUp(self):
         super().setUp()

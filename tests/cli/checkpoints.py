@@ -204,9 +204,16 @@ def bf16(x):
     return struct.unpack("<f", b"\0\0" + struct.pack("<f", x)[2:])[0]
 
 
+# The values of OCP E4M3 by their codes; 0x7F and 0xFF are NaN, no infinities.
+E4M3 = [(-1.0 if c > 127 else 1.0) * (math.ldexp(c & 7, -9) if c & 0x78 == 0 else math.ldexp(8 + (c & 7), (c >> 3 & 15) - 10))
+        if c & 127 != 127 else math.nan for c in range(256)]
+
+
 def _bytes(dtype, values):
     if dtype == "BF16":
         return b"".join(struct.pack("<f", x)[2:] for x in values)
+    if dtype == "F8_E4M3":
+        return bytes(E4M3.index(x) for x in values)
     return struct.pack(f"<{len(values)}{ {'F64': 'd', 'F32': 'f', 'F16': 'e', 'I64': 'q'}[dtype]}", *values)
 
 

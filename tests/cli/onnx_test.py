@@ -36,6 +36,9 @@ class Onnx(TempDir):
         out = self.folder / "out"
         tilewright("e2e", root, *FEW, "--input", f"x={values}", "--save-outputs", out, check=0)
         self.assertEqual(struct.unpack("<3f", (out / "y.f32").read_bytes()), (1.0, 2.0, 3.0))
+        values.write_bytes(struct.pack("<3f", 1.0, float("nan"), float("inf")))
+        message = tilewright("e2e", root, *FEW, "--input", f"x={values}", check=4).stderr
+        self.assertIn(f'{values}: element 1 for the input "x" is nan', message)
         values.write_bytes(b"1234")
         error = result("e2e", root, *FEW, "--input", f"x={values}", check=4)["error"]
         self.assertIn("12 B", error["message"])

@@ -76,6 +76,21 @@ class SameValues(TempDir):
                 self.assertEqual(job(SIGLIP, "--weights", wide), job(SIGLIP, "--weights", other))
 
 
+    def test_fp8_of_the_ocp_is_rounded_again_and_said_so(self):
+        """users.md L59, L60: other codes than F143, the same numbers; -0 (0x80) is no NaN."""
+        finite = sorted(x for x in checkpoints.E4M3 if abs(x) < 2)
+        tensors = {n: (s, [min(finite, key=lambda f: abs(f - x)) for x in v]) if "head.mlp" in n else (s, v)
+                   for n, (s, v) in siglip().items()}
+        name = "vision_model.head.mlp.fc2.bias"
+        tensors[name] = (tensors[name][0], [-0.0, *tensors[name][1][1:]])
+        narrow = {n: "F8_E4M3" for n in tensors if "head.mlp" in n}
+        wide = checkpoints.write(self.folder / "wide.safetensors", tensors)
+        fp8 = checkpoints.write(self.folder / "fp8.safetensors", tensors, dtypes=narrow)
+        self.assertEqual(job(SIGLIP, "--weights", wide), job(SIGLIP, "--weights", fp8))
+        message = tilewright("compile", SIGLIP, *SMALL, "--weights", fp8, "-o", self.folder / "p.ipuexe", check=0).stderr
+        self.assertIn(f"{len(narrow)} tensors of F8_E4M3", message)
+
+
 class PackagesAndTheirWeights(TempDir):
     def test_run_and_compare_need_the_same_files(self):
         weights = checkpoints.write(self.folder / "w.safetensors", siglip())
@@ -195,6 +210,37 @@ class Refusals(TempDir):
             index.write_text(json.dumps({"weight_map": {"vision_model.head.probe": path}}))
             self.refuse(index)
         self.assertEqual(sorted(os.listdir(inner)), ["i.json"])
+
+    def test_types_that_nobody_reads(self):
+        whole = checkpoints.write(self.folder / "w.safetensors", siglip()).read_bytes()
+        file = self.folder / "t.safetensors"
+        for dtype in (b"F8_E8M0", b"F8_E4M3FNUZ", b"F4", b"Q4_0"):
+            length = int.from_bytes(whole[:8], "little")
+            header = whole[8:8 + length].rstrip().replace(b'"F32"', b'"' + dtype + b'"', 1)
+            file.write_bytes(len(header).to_bytes(8, "little") + header + whole[8 + length:])
+            message = self.refuse(file)
+            self.assertIn(f'unknown dtype "{dtype.decode()}"', message)
+            self.assertIn("embeddings.patch_embedding.weight", message)
+
+    def test_numbers_that_lie(self):
+        """users.md L54: offsets and shapes that readers have trusted. Each names its tensor."""
+        whole = checkpoints.write(self.folder / "w.safetensors", siglip()).read_bytes()
+        length = int.from_bytes(whole[:8], "little")
+        name = "vision_model.post_layernorm.bias"
+        file = self.folder / "t.safetensors"
+        for change, text in (({"data_offsets": [1 << 60, (1 << 60) + 576]}, "ends behind"),
+                             ({"data_offsets": [576, 0]}, "ends before it"),
+                             ({"data_offsets": [-4, 572]}, "found -4"),
+                             ({"shape": [1 << 32, 1 << 32]}, "larger than 2^64"),
+                             ({"shape": [(1 << 62) + 144]}, "larger than 2^64"),
+                             ({"shape": [143]}, "needs 572 bytes, its data has 576")):
+            header = json.loads(whole[8:8 + length])
+            header[name] |= change
+            text_of = json.dumps(header).encode()
+            file.write_bytes(len(text_of).to_bytes(8, "little") + text_of + whole[8 + length:])
+            message = self.refuse(file)
+            self.assertIn(name, message)
+            self.assertIn(text, message)
 
     def test_cut_anywhere(self):
         whole = checkpoints.write(self.folder / "w.safetensors", siglip()).read_bytes()

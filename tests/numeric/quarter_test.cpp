@@ -140,6 +140,11 @@ TEST(F143, SpecialValues) {
   EXPECT_EQ(f32_to_f143(kInf), 0x7f);
   EXPECT_EQ(f32_to_f143(-kInf, -4), 0xff);
   EXPECT_EQ(f32_to_f143(-0.0f), 0x00);
+  EXPECT_EQ(f32_to_f143(-1e-5f), 0x00);  // users.md L60: a tiny negative number is no NaN
+  for (const float x : {239.9f, 240.0f, 241.0f, 448.0f}) {
+    EXPECT_EQ(f32_to_f143(x), 0x7f) << x;
+    EXPECT_EQ(f32_to_f143(-x), 0xff) << x;
+  }
   EXPECT_EQ(f32_to_f143(std::numeric_limits<float>::max(), -32), 0x7f);
   EXPECT_EQ(f32_to_f143(-std::numeric_limits<float>::denorm_min(), 31), 0x00);
   EXPECT_EQ(f32_to_f152(kNan), 0x80);
