@@ -63,7 +63,10 @@ std::string cosine_lines(const char* name, const Cosines& c) {
   };
   std::string t = fmt::format("  {:<24} {:.6f}   by image", name, *least(c.embeddings));
   for (const double x : c.embeddings) t += fmt::format(" {:.6f}", x);
-  return t + fmt::format("\n  {:<24} {:.6f}   worst layer, {} of {}\n", "", *least(c.layers),
+  t += "\n  by layer";
+  for (std::size_t l = 0; l < c.layers.size(); ++l)
+    t += fmt::format("{}{:.4f}", l > 0 && l % 12 == 0 ? "\n           " : " ", c.layers[l]);
+  return t + fmt::format("\n  {:<24} {:.6f}   layer {} of {}\n", "  worst layer", *least(c.layers),
                          least(c.layers) - c.layers.begin(), c.layers.size());
 }
 

@@ -5,10 +5,14 @@ import hashlib
 import json
 import math
 import os
+import re
+import signal
+import subprocess
+import time
 import unittest
 
 import checkpoints
-from harness import PHOTOS, SMALL, TempDir, ipu_e2e, result, tilewright
+from harness import BIN, PHOTOS, SMALL, TempDir, ipu_e2e, result, tilewright
 
 SIGLIP, PE = "siglip-so400m", "pe-core-l14-capacity"
 ENCODER = {"attention.qkv": -2, "attention.output": -4, "mlp.up": 1, "mlp.down": -1}
@@ -227,6 +231,21 @@ class Measured(TempDir):
         tilewright("calibrate", SIGLIP, "--small", "-o", self.folder / "no" / "x.json", check=4)
         tilewright("calibrate", SIGLIP, "--small", "-o", "-", "--json", "-", check=2)
         self.assertEqual(os.listdir(self.folder), ["text.png"])
+
+    def test_an_interrupt_leaves_nothing(self):
+        child = subprocess.Popen([BIN / "tilewright", "calibrate", SIGLIP, "--layers", "2", "-o", self.file],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(0.5)
+        child.send_signal(signal.SIGINT)
+        self.assertEqual(child.wait(timeout=60), 130)
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_a_line_for_each_role_and_a_cosine_for_each_layer(self):
+        text = tilewright("calibrate", SIGLIP, "--small", "--layers", 3, "-o", self.file, check=0).stdout
+        for role in [*TRAINED, "embedding"]:
+            self.assertRegex(text, rf"(?m)^  {re.escape(role)} +[0-9.]+ +[0-9.]+ +-[0-9]+ ")
+        self.assertRegex(text, r"(?m)^  by layer( 0\.9\d{3}){3}$")
+        self.assertRegex(text, r"(?m)^  cosine, calibration +0\.99")
 
     def test_standard_output(self):
         done = tilewright("calibrate", SIGLIP, "--small", "--no-cosine", "-o", "-", check=0)

@@ -53,6 +53,24 @@ TEST(Partition, ConstantRowsInsideTheModelStayAJoin) {
   EXPECT_EQ(kinds(checked(d)).at("concat"), 1);
 }
 
+// users.md L57: tied weights are one parameter of the graph, also where one of the products reads it
+// transposed.
+TEST(Partition, OneWeightOfSeveralProducts) {
+  for (const bool transposed : {false, true}) {
+    Draft d(17);
+    const std::string w = d.constant(drawn({6, 6}, 1));
+    std::string y = d.op("Tanh", {d.op("MatMul", {d.input("x", {4, 6}), w})});
+    if (transposed)
+      y = d.op("Gemm", {y, w}, {{"transB", std::int64_t{1}}});
+    else
+      y = d.op("MatMul", {y, w});
+    d.output(y);
+    const Program p = checked(d);
+    EXPECT_EQ(kinds(p).at("gemm"), 2);
+    EXPECT_EQ(p.parameters.size(), transposed ? 2U : 1U);
+  }
+}
+
 // All of them at once, before anything is interpreted.
 TEST(Partition, NamesEveryOperatorThatNobodyCanRun) {
   Draft d(17);

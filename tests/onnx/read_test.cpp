@@ -208,6 +208,20 @@ TEST_F(Read, ExternalDataAtAnOffset) {
   EXPECT_EQ(read(m).initializers.at("w").floats, (std::vector<float>{4, 5, 6}));
 }
 
+// Download caches keep weights elsewhere behind a link, as for checkpoints.
+TEST_F(Read, ExternalDataBehindALink) {
+  const float values[] = {4, 5, 6};
+  std::ofstream(folder_ / "blob", std::ios::binary)
+      .write(reinterpret_cast<const char*>(values), sizeof values);
+  fs::create_symlink("../blob", path("weights.bin"));
+  pb::ModelProto m = small();
+  set_external(weight(m), "weights.bin", "", "12");
+  EXPECT_EQ(read(m).initializers.at("w").floats, (std::vector<float>{4, 5, 6}));
+  fs::create_symlink("/dev/zero", path("zero.bin"));
+  set_external(weight(m), "zero.bin", "", "12");
+  EXPECT_THAT(refusal(m), HasSubstr("'zero.bin' is missing"));
+}
+
 TEST_F(Read, ExternalDataThatMustBeRefused) {
   write_bytes(std::string(16, '\0'), "weights.bin");
   std::ofstream(folder_ / "secret.bin", std::ios::binary) << std::string(16, '\0');
@@ -340,6 +354,13 @@ TEST_F(Read, AllProblemsAtOnce) {
   m.mutable_graph()->mutable_node(0)->set_input(0, "z");
   EXPECT_THAT(refusal(m), testing::AllOf(HasSubstr("3 problems"), HasSubstr("opset 8"),
                                          HasSubstr("needs 4 values"), HasSubstr("'z' does not exist")));
+}
+
+TEST_F(Read, AtMostFiftyProblemsAreListed) {
+  pb::ModelProto m = small();
+  for (int i = 0; i < 60; ++i) m.mutable_graph()->mutable_node(0)->add_input("none" + std::to_string(i));
+  EXPECT_THAT(refusal(m), testing::AllOf(HasSubstr("60 problems"), HasSubstr("'none49'"),
+                                         HasSubstr("and 10 more"), testing::Not(HasSubstr("'none50'"))));
 }
 
 TEST_F(Read, WhatIsNoModel) {
