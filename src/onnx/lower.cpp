@@ -124,9 +124,10 @@ void Lowering::host(const std::string& name) {
   values_[name] = builder_.host(name, graph_shape(facts_.dims.at(name)));
 }
 
-std::string Lowering::path() {
-  const int n = paths_[node_]++;
-  return n == 0 ? node_ : fmt::format("{}#{}", node_, n + 1);
+std::string Lowering::path(const char* suffix) {
+  const std::string name = node_ + suffix;
+  const int n = paths_[name]++;
+  return n == 0 ? name : fmt::format("{}#{}", name, n + 1);
 }
 
 Shape Lowering::out_shape(const Node& node, std::size_t i) const {
@@ -134,7 +135,9 @@ Shape Lowering::out_shape(const Node& node, std::size_t i) const {
 }
 
 void Lowering::give(const Node& node, ValueId id, std::size_t i) {
-  values_[node.outputs.at(i)] = reshaped(id, out_shape(node, i));
+  TW_CHECK(tensor::elements(builder_.shape(id)) == tensor::elements(out_shape(node, i)),
+           "another number of elements: " + node.outputs.at(i));
+  values_[node.outputs.at(i)] = id;
 }
 
 ValueId Lowering::parameter(const std::string& name, const Shape& shape, std::vector<float> values) {
@@ -145,7 +148,8 @@ ValueId Lowering::parameter(const std::string& name, const Shape& shape, std::ve
 }
 
 ValueId Lowering::value(const std::string& name) {
-  if (const auto found = values_.find(name); found != values_.end()) return found->second;
+  if (const auto found = values_.find(name); found != values_.end())
+    return reshaped(found->second, graph_shape(facts_.dims.at(name)));
   const Tensor& tensor = facts_.constants.at(name);
   std::vector<float> values = tensor.floats;
   if (is_integer(tensor.element)) values.assign(tensor.ints.begin(), tensor.ints.end());
@@ -189,7 +193,7 @@ void Lowering::lower(const Node& node) {
 }
 
 void Lowering::pointwise(const Node& node) {
-  ValueId x = value(node.inputs[0]);
+  ValueId x = as_rows(value(node.inputs[0]));
   if (node.op_type == "Gelu") {
     const auto* form = node.attribute<std::string>("approximate");
     return give(node, form != nullptr && *form == "tanh" ? builder_.gelu(path(), x)
@@ -198,15 +202,34 @@ void Lowering::pointwise(const Node& node) {
   if (const auto f = kUnary.find(node.op_type); f != kUnary.end())
     return give(node, builder_.unary(path(), f->second, x));
   const Binary f = kBinary.at(node.op_type);
-  for (std::size_t i = 1; i < node.inputs.size(); ++i) {
-    const ValueId y = value(node.inputs[i]);
-    x = f == Binary::Add ? builder_.add(path(), x, y) : builder_.binary(path(), f, x, y);
-  }
+  x = value(node.inputs[0]);
+  for (std::size_t i = 1; i < node.inputs.size(); ++i) x = binary(f, x, value(node.inputs[i]));
   give(node, x);
+}
+
+ValueId Lowering::binary(Binary f, ValueId x, ValueId y) {
+  Shape a = builder_.shape(x), b = builder_.shape(y);
+  const auto one = [](const Shape& s) { return s.size() < 2 || s[s.size() - 2] == 1; };
+  const auto drop = [](Shape& s) {
+    if (s.size() > 1) s.erase(s.end() - 2);
+  };
+  while (std::max(a.size(), b.size()) > 2 && one(a) && one(b)) drop(a), drop(b);
+  x = reshaped(x, a);
+  y = reshaped(y, b);
+  if (f != Binary::Add) return builder_.binary(path(), f, x, y);
+  const bool turned = tensor::elements(a) < tensor::elements(b);  // a bias stands second
+  return builder_.add(path(), turned ? y : x, turned ? x : y);
+}
+
+ValueId Lowering::as_rows(ValueId x) {
+  Shape shape = builder_.shape(x);
+  while (shape.size() > 2 && shape[shape.size() - 2] == 1) shape.erase(shape.end() - 2);
+  return reshaped(x, shape);
 }
 
 void Lowering::matmul(const Node& node) {
   ValueId x = value(node.inputs[0]), y = value(node.inputs[1]);
+  if (facts_.constant(node.inputs[1]) && builder_.shape(y).size() == 2) x = as_rows(x);
   Shape left = builder_.shape(x), right = builder_.shape(y);
   if (left.size() == 1) left.insert(left.begin(), 1);
   if (right.size() == 1) right.push_back(1);
@@ -256,7 +279,7 @@ void Lowering::softmax(const Node& node) {
   }
   std::vector<std::uint32_t> back(shape.size());
   std::iota(back.begin(), back.end(), 0U);
-  if (axis + 1 == shape.size()) return give(node, builder_.softmax(path(), x));
+  if (axis + 1 == shape.size()) return give(node, builder_.softmax(path(), as_rows(x)));
   const ValueId y = builder_.softmax(path(), moved_last(x, {axis}));
   for (std::uint32_t i = 0; i < back.size(); ++i)
     back[i] = i < axis ? i : i == axis ? static_cast<std::uint32_t>(shape.size()) - 1 : i - 1;
@@ -296,7 +319,7 @@ void Lowering::layer_norm(const Node& node) {
   for (std::uint32_t i = 0; i < axis; ++i) rows *= shape[i];
   const std::uint32_t width = static_cast<std::uint32_t>(tensor::elements(shape)) / rows;
   const bool last = axis + 1 == shape.size();
-  const ValueId flat = last ? x : reshaped(x, {rows, width});
+  const ValueId flat = last ? as_rows(x) : reshaped(x, {rows, width});
   give(node, builder_.layer_norm(path(), flat, vector(node, 1, width, 1.0F), vector(node, 2, width, 0.0F),
                                  epsilon));
   const auto wanted = [&](std::size_t i) { return i < node.outputs.size() && !node.outputs[i].empty(); };

@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -43,6 +44,7 @@ class Lowering {
   ValueId parameter(const std::string& name, const graph::Shape& shape, std::vector<float> values);
   ValueId vector(const Node& node, std::size_t input, std::uint32_t width, float otherwise);
   void pointwise(const Node& node);
+  ValueId binary(numeric::Binary f, ValueId x, ValueId y);
   void matmul(const Node& node);
   void gemm(const Node& node);
   void softmax(const Node& node);
@@ -66,16 +68,21 @@ class Lowering {
   void split(const Node& node);
   ValueId pick(ValueId x, std::uint32_t axis, const std::vector<std::int64_t>& indices);
   ValueId reshaped(ValueId x, const graph::Shape& shape);
+  ValueId as_rows(
+      ValueId x);  // without axes of extent 1 before the last one: the plan spreads the axis there
   ValueId moved_last(ValueId x, const std::vector<std::uint32_t>& axes);  // those axes behind the others
 
   graph::Shape out_shape(const Node& node, std::size_t i = 0) const;
   void give(const Node& node, ValueId id, std::size_t i = 0);
-  std::string path();  // of the next operation: the node's output, made unique
+  // Of the next operation: the node's output, made unique.
+  std::string path(const char* suffix = "");
 
   const Facts& facts_;
   std::int64_t opset_;
   graph::Builder builder_;
-  std::map<std::string, ValueId> values_;
+  std::map<std::string, ValueId> values_;  // with the elements of the model's value, in any shape
+  std::map<ValueId, ValueId> source_;      // of a reshape
+  std::map<std::pair<ValueId, graph::Shape>, ValueId> reshapes_;
   std::map<std::string, int> paths_;
   std::string node_;  // name of what is being lowered
 };

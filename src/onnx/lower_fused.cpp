@@ -110,13 +110,14 @@ void Lowering::own(const Node& node) {
                                     number(node, "interleaved", 0) != 0));
   if (op == "SplitHeads") return give(node, builder_.split_heads(path(), x, heads_of(node, "heads")));
   if (op == "MergeHeads") return give(node, builder_.merge_heads(path(), x, heads_of(node, "heads")));
-  if (op == "Silu") return give(node, builder_.unary(path(), Unary::Silu, x));
-  if (op == "QuickGelu") return give(node, builder_.unary(path(), Unary::QuickGelu, x));
-  if (op == "HardSwish") return give(node, builder_.unary(path(), Unary::HardSwish, x));
+  const ValueId y = as_rows(x);
+  if (op == "Silu") return give(node, builder_.unary(path(), Unary::Silu, y));
+  if (op == "QuickGelu") return give(node, builder_.unary(path(), Unary::QuickGelu, y));
+  if (op == "HardSwish") return give(node, builder_.unary(path(), Unary::HardSwish, y));
   TW_CHECK(op == "Gelu", "an unknown fused operator: " + op);
   const auto* form = node.attribute<std::string>("approximate");
-  give(node, form != nullptr && *form == "tanh" ? builder_.gelu(path(), x)
-                                                : builder_.unary(path(), Unary::GeluErf, x));
+  give(node, form != nullptr && *form == "tanh" ? builder_.gelu(path(), y)
+                                                : builder_.unary(path(), Unary::GeluErf, y));
 }
 
 // [b,h,t,d] or, with heads, [b,t,h*d] to streams.

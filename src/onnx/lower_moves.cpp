@@ -19,7 +19,14 @@ std::vector<std::int64_t> counted(std::int64_t start, std::int64_t step, std::in
 }  // namespace
 
 ValueId Lowering::reshaped(ValueId x, const Shape& shape) {
-  return builder_.shape(x) == shape ? x : builder_.reshape(path(), x, shape);
+  if (const auto made = source_.find(x); made != source_.end()) x = made->second;
+  if (builder_.shape(x) == shape) return x;
+  const auto [known, fresh] = reshapes_.try_emplace({x, shape});
+  if (fresh) {
+    known->second = builder_.reshape(path(".shape"), x, shape);
+    source_[known->second] = x;
+  }
+  return known->second;
 }
 
 ValueId Lowering::moved_last(ValueId x, const std::vector<std::uint32_t>& axes) {

@@ -9,7 +9,7 @@
 namespace tw::onnx {
 namespace {
 
-// Every element of the input is read by exactly one position.
+// No element of the input is read by two positions; rows and columns that no patch needs may be left.
 bool is_of_patches(const Node& node, const Facts& facts) {
   if (!node.domain.empty() || node.op_type != "Conv" || !facts.constant(node.inputs[1])) return false;
   const Dims &x = facts.dims.at(node.inputs[0]), &w = facts.dims.at(node.inputs[1]);
@@ -21,7 +21,7 @@ bool is_of_patches(const Node& node, const Facts& facts) {
   const auto* pad = node.attribute<std::string>("auto_pad");
   return w[2] * w[3] > 1 && given("strides", 1, 2) == Ints{w[2], w[3]} && given("pads", 0, 4) == Ints(4, 0) &&
          given("dilations", 1, 2) == Ints(2, 1) && number(node, "group", 1) == 1 &&
-         (pad == nullptr || *pad == "NOTSET" || *pad == "VALID") && x[2] % w[2] == 0 && x[3] % w[3] == 0;
+         (pad == nullptr || *pad == "NOTSET" || *pad == "VALID") && x[2] >= w[2] && x[3] >= w[3];
 }
 
 // [b,c,h,w] as rows of patches times a matrix.
@@ -37,7 +37,10 @@ void replace_patches(const Node& node, Facts& facts, std::vector<Node>& nodes) {
       matrix.floats[static_cast<std::size_t>(i * d + o)] = w.floats[static_cast<std::size_t>(o * k + i)];
   Replacement r(node, facts, nodes);
   const std::string base = r.out();
-  std::string y = r.reshape(node.inputs[0], base + ".grid", {b, c, gh, ph, gw, pw});
+  std::string y = node.inputs[0];
+  if (x[2] % ph != 0) y = r.slice(y, base + ".whole_rows", 2, 0, gh * ph);
+  if (x[3] % pw != 0) y = r.slice(y, base + ".whole_columns", 3, 0, gw * pw);
+  y = r.reshape(y, base + ".grid", {b, c, gh, ph, gw, pw});
   y = r.transpose(y, base + ".turned", {0, 2, 4, 1, 3, 5});
   y = r.reshape(y, base + ".patches", {b, gh * gw, k});
   y = r.add("MatMul", {y, r.constant(".matrix", std::move(matrix))}, base + ".product", {b, gh * gw, d});

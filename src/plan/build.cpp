@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/capacity.h"
 #include "base/error.h"
 #include "plan/canonical.h"
 #include "plan/cost.h"
@@ -25,6 +26,24 @@ void check(const Device& device, const Options& options) {
       throw Error(ErrorKind::Usage, fmt::format("the FP8 scale must be in -16..15, not {}", e.scale));
     if (e.precision == tensor::Precision::F32)
       throw Error(ErrorKind::UnsupportedOp, "dense products in F32 are not built");
+  }
+}
+
+// Kernels count elements in 20 bits (kernels.md); so many on one tile never fit.
+void check_counts(const Device& device, const Plan& plan) {
+  for (const Tensor& tensor : plan.tensors) {
+    const tensor::ResolvedLayout layout(tensor.type);
+    if (layout.max_shard_bytes() < std::uint64_t{1 << 20} * tensor::bytes_of(tensor.type.encoding.precision))
+      continue;
+    CapacityDetail d;
+    d.needed_bytes = layout.max_shard_bytes();
+    d.available_bytes = data_budget(device);
+    d.missing_bytes = d.needed_bytes - d.available_bytes;
+    d.failing_tiles = layout.owners();
+    d.live = {{fmt::format("'{}': its part on one tile", tensor.name), "tensor",
+               tensor::to_string(tensor.type.shape), tensor::name_of(tensor.type.encoding.precision),
+               d.needed_bytes, 0, 0, -1}};
+    throw does_not_fit(ErrorKind::Contiguity, std::move(d));
   }
 }
 
@@ -63,6 +82,7 @@ Plan walked(const Device& device, const graph::Graph& graph, const Options& opti
   draft.plan.weight_rounding = options.weight_rounding;
   draft.plan.within_room = room != UINT64_MAX;
   Plan plan = fuse(device, std::move(draft.plan));
+  check_counts(device, plan);
   const Metrics metrics = estimate(device, plan);
   plan.estimated_cycles = metrics.cycles;
   plan.estimated_tensor_bytes = metrics.total_bytes;

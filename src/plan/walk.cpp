@@ -263,7 +263,7 @@ void Walk::add(const Op& op, std::size_t index, const Region& region) {
            !region.escapes[op.results[0].value];
   };
   const bool equal = a.shape == b.shape;
-  if (tensor::elements(b.shape) > tensor::elements(a.shape) || (equal && !dies(a_id, a) && dies(b_id, b))) {
+  if (a.shape != shape || (equal && !dies(a_id, a) && dies(b_id, b))) {
     std::swap(a, b);
     std::swap(a_id, b_id);
   }

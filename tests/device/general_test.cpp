@@ -54,8 +54,14 @@ TEST(General, BinaryFunctionsBroadcast) {
 }
 
 TEST(General, AddTakesEveryBroadcast) {
-  for (const auto& [x, y] : std::vector<std::pair<Shape, Shape>>{
-           {{3, 5}, {5}}, {{2, 3, 4}, {2, 1, 4}}, {{3, 1}, {1, 4}}, {{6}, {6}}, {{5}, {1}}, {{2, 3, 5}, {1}}})
+  for (const auto& [x, y] : std::vector<std::pair<Shape, Shape>>{{{3, 5}, {5}},
+                                                                 {{2, 3, 4}, {2, 1, 4}},
+                                                                 {{3, 1}, {1, 4}},
+                                                                 {{6}, {6}},
+                                                                 {{6}, {1, 1, 6}},
+                                                                 {{1, 1, 6}, {6}},
+                                                                 {{5}, {1}},
+                                                                 {{2, 3, 5}, {1}}})
     expect_close(x, [&](Builder& b, ValueId v) { return b.add("add", v, b.host("y", y)); });
 }
 

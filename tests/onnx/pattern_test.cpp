@@ -192,10 +192,36 @@ TEST(Pattern, PatchesOfAConvolutionAreAProduct) {
     if (v.kind == graph::ValueKind::Host) {
       EXPECT_EQ(v.shape, (graph::Shape{2, 6, 48}));  // patches
     }
+  Draft left(17);  // pixels that no patch reads, as SigLIP's 384 = 27 x 14 + 6
+  left.output(left.op("Conv", {left.input("image", {2, 3, 10, 15}), left.constant(drawn({5, 3, 4, 4}, 1))},
+                      {{"strides", Ints{4, 4}}}));
+  EXPECT_EQ(kinds(checked(left)).at("gemm"), 1);
   Draft s(17);  // patches that overlap are none
   s.output(s.op("Relu", {s.op("Conv", {s.input("image", {1, 1, 8, 8}), s.constant(drawn({5, 1, 4, 4}, 1))},
                               {{"strides", Ints{2, 2}}})}));
   EXPECT_FALSE(kinds(checked(s)).contains("gemm"));
+}
+
+// The plan spreads the axis before the last one over the tiles: sequence-first rows [tokens, 1, width] are
+// [tokens, width] for products, norms and functions. A bias that is written first stands second, as a fused
+// GELU needs it.
+TEST(Pattern, AxesOfExtentOneLeaveTheRows) {
+  Draft d(17);
+  std::string y = d.op("MatMul", {d.input("x", {9, 1, 4}), d.constant(drawn({4, 6}, 1))});
+  y = d.op("Add", {d.constant(drawn({6}, 2)), y});
+  y = d.op("Mul", {y, d.op("Sigmoid", {d.op("Add", {y, d.constant(drawn({9, 1, 1}, 3))})})});
+  y = d.op("LayerNormalization", {y, d.constant(drawn({6}, 4))}, {{"axis", std::int64_t{-1}}});
+  d.output(d.op("Softmax", {y}, {{"axis", std::int64_t{-1}}}));
+  const Program p = checked(d);
+  for (const graph::Op& op : p.graph.ops) {
+    const graph::Shape& shape = p.graph.at(op.results.at(0)).shape;
+    if (op.kind != graph::OpKind::Reshape) {
+      EXPECT_EQ(shape.size(), 2U) << op.path;
+    }
+    if (op.kind == graph::OpKind::Add) {
+      EXPECT_EQ(p.graph.at(op.inputs.at(0)).shape, shape);
+    }
+  }
 }
 
 TEST(Pattern, EinsumIsAProduct) {

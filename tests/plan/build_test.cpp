@@ -175,6 +175,28 @@ TEST(Build, SequencesHaveOneMemberPerIteration) {
   EXPECT_EQ(qkv->members, (std::vector<std::string>{"layer0.qkv.weight", "layer1.qkv.weight"}));
 }
 
+// A row stands on one tile; kernels count its elements in 20 bits.
+TEST(Build, RowsLongerThanATileAreRefused) {
+  for (const tensor::Shape& shape : {tensor::Shape{1, 3'000'000}, tensor::Shape{3'000'000},
+                                     tensor::Shape{2, 1'048'576}, tensor::Shape{2, 1'048'577}}) {
+    SCOPED_TRACE(tensor::to_string(shape));
+    for (const bool sum : {true, false}) {
+      graph::Builder b("long");
+      const ValueId x = b.host("long.rows", shape);
+      const graph::Graph graph = b.finish({sum ? b.add("f", x, x) : b.softmax("f", x)});
+      try {
+        planned(graph);
+        if (shape.size() > 1 || !sum) {
+          ADD_FAILURE() << "accepted";
+        }
+      } catch (const Error& e) {
+        EXPECT_EQ(e.kind, ErrorKind::Contiguity);
+        EXPECT_NE(std::string(e.what()).find("its part on one tile"), std::string::npos) << e.what();
+      }
+    }
+  }
+}
+
 TEST(Build, RefusesWhatItCannotPlan) {
   graph::Builder b("x");
   const ValueId x = b.host("x", {9, 32, 32}), y = b.host("y", {32, 32});
