@@ -40,7 +40,7 @@ class Tutorial(TempDir):
                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
                 self.assertEqual(done.returncode, 0, done.stdout[-3000:])
                 self.assertIsNone(missing(shown, done.stdout), done.stdout[-3000:])
-        for command in ("fit", "compile", "run", "compare", "inspect", "report"):
+        for command in ("fit", "compile", "run", "compare", "calibrate", "inspect", "report"):
             self.assertTrue(any(f"tilewright {command} " in commands for commands, _ in blocks), command)
 
     def test_lines_that_are_not_printed_are_found(self):

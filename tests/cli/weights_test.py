@@ -4,11 +4,12 @@ import functools
 import json
 import math
 import os
+import resource
 import subprocess
 import unittest
 
 import checkpoints
-from harness import BIN, SMALL, TempDir, result, tilewright
+from harness import BIN, SLOWER, SMALL, TempDir, result, tilewright
 
 SIGLIP, PE_CORE, PE = "siglip-so400m", "pe-core-l14", "pe-core-l14-capacity"
 CHECKED = [*SMALL, "--batch", 2, "--reference", "both", "--cosine-threshold", "0.97"]
@@ -89,6 +90,22 @@ class SameValues(TempDir):
         self.assertEqual(job(SIGLIP, "--weights", wide), job(SIGLIP, "--weights", fp8))
         message = tilewright("compile", SIGLIP, *SMALL, "--weights", fp8, "-o", self.folder / "p.ipuexe", check=0).stderr
         self.assertIn(f"{len(narrow)} tensors of F8_E4M3", message)
+
+
+    @unittest.skipIf(SLOWER > 1, "sanitizers reserve more addresses than that")
+    def test_a_file_larger_than_the_memory(self):
+        """users.md L68: 1 GiB of addresses, and a checkpoint whose other tower alone has 2 GiB."""
+        whole = checkpoints.write(self.folder / "w.safetensors", siglip()).read_bytes()
+        length = int.from_bytes(whole[:8], "little")
+        header, end = json.loads(whole[8:8 + length]), len(whole) - 8 - length
+        header["text_model.embedding"] = {"dtype": "F32", "shape": [1 << 29], "data_offsets": [end, end + (1 << 31)]}
+        text = json.dumps(header).encode()
+        file = self.folder / "large.safetensors"
+        with open(file, "wb") as out:
+            out.write(len(text).to_bytes(8, "little") + text + whole[8 + length:])
+            out.truncate(8 + len(text) + end + (1 << 31))
+        limit = functools.partial(resource.setrlimit, resource.RLIMIT_AS, (1 << 30, 1 << 30))
+        tilewright("compile", SIGLIP, *SMALL, "--weights", file, "-o", self.folder / "p.ipuexe", check=0, preexec_fn=limit)
 
 
 class PackagesAndTheirWeights(TempDir):
