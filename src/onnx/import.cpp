@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/error.h"
 #include "graph/roll.h"
+#include "import/problems.h"
 #include "onnx/constant_rows.h"
 #include "onnx/convolutions.h"
 #include "onnx/facts.h"
@@ -226,6 +228,42 @@ void rewrite_for_device(Model& model, Facts& facts) {
   join_constant_sums(model, facts);
 }
 
+// Names of the parameters that products take, sequences by their members.
+std::set<std::string> product_weights(const graph::Graph& graph) {
+  std::set<ValueId> ids;
+  const auto collect = [&](const std::vector<graph::Op>& ops) {
+    for (const graph::Op& op : ops)
+      if (op.kind == graph::OpKind::Gemm) ids.insert(op.inputs[1]);
+  };
+  collect(graph.ops);
+  for (const graph::Repeat& repeat : graph.repeats) {
+    collect(repeat.body);
+    for (std::size_t i = 0; i < repeat.iterated.size(); ++i) {
+      const std::size_t at = repeat.arguments.size() - repeat.iterated.size() + i;
+      const std::vector<ValueId>& members = graph.sequences.at(repeat.iterated[i]).members;
+      if (ids.contains(repeat.arguments[at])) ids.insert(members.begin(), members.end());
+    }
+  }
+  std::set<std::string> names;
+  for (const ValueId id : ids) names.insert(graph.at(id).name);
+  return names;
+}
+
+// NaN has no place on the device; infinities only where a mask may have them, not in products.
+void refuse_not_finite(const Program& program) {
+  const std::set<std::string> weights = product_weights(program.graph);
+  std::vector<std::string> problems;
+  for (const auto& [name, values] : program.parameters) {
+    const bool product = weights.contains(name);
+    const auto bad =
+        std::ranges::find_if(values, [&](float v) { return std::isnan(v) || (product && std::isinf(v)); });
+    if (bad != values.end())
+      problems.push_back(
+          fmt::format("{}: element {} is {}", import::in_quotes(name), bad - values.begin(), *bad));
+  }
+  if (!problems.empty()) import::refuse("weights for the device", problems);
+}
+
 }  // namespace
 
 graph::Shape graph_shape(const Dims& dims) {
@@ -256,6 +294,7 @@ Program import(Model model, const ImportOptions& options) {
                                               ")");
   }
   Assembly(model, facts, stages).into(program);
+  refuse_not_finite(program);
   return program;
 }
 

@@ -1,4 +1,6 @@
 // What of a model goes to the device, and what is said of the rest.
+#include <limits>
+
 #include "base/error.h"
 #include "program.h"
 
@@ -69,6 +71,32 @@ TEST(Partition, OneWeightOfSeveralProducts) {
     EXPECT_EQ(kinds(p).at("gemm"), 2);
     EXPECT_EQ(p.parameters.size(), transposed ? 2U : 1U);
   }
+}
+
+// NaN and infinite weights of products are a bad file, all of them named; a mask may be infinite.
+TEST(Partition, WeightsThatAreNotFiniteAreRefused) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  Draft d(17);
+  std::string y = d.input("x", {2, 4});
+  for (int i = 0; i < 3; ++i) {  // rolled into one Repeat
+    Tensor w = drawn({4, 4}, 1);
+    if (i > 0) w.floats[5] = i == 1 ? NAN : -infinity;
+    y = d.op("MatMul", {d.op("MatMul", {y, d.constant(drawn({4, 4}, 2))}), d.constant(std::move(w))});
+  }
+  d.output(y);
+  try {
+    import(d.model, {});
+    FAIL() << "accepted";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind, ErrorKind::File);
+    EXPECT_NE(std::string(e.what()).find("element 5 is nan"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("element 5 is -inf"), std::string::npos) << e.what();
+  }
+  Draft masked(17);
+  y = masked.op("Add", {masked.op("MatMul", {masked.input("x", {2, 4}), masked.constant(drawn({4, 4}, 1))}),
+                        masked.constant(floats({4}, {0, -infinity, 0, 0}))});
+  masked.output(masked.op("Softmax", {y}, {{"axis", std::int64_t{1}}}));
+  EXPECT_EQ(kinds(checked(masked)).at("softmax"), 1);
 }
 
 // All of them at once, before anything is interpreted.
