@@ -4,13 +4,6 @@
 # The compiler cache serves every clone of the tree, whatever its folder.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
-# OpenBLAS 0.3.21 takes its oldest kernels on processors that are newer than it is (src/ref/blas.h); the programs
-# correct that themselves, the tests get it from here.
-if [ -z "${OPENBLAS_CORETYPE:-}" ] && grep -qw avx512vl /proc/cpuinfo; then export OPENBLAS_CORETYPE=SkylakeX
-elif [ -z "${OPENBLAS_CORETYPE:-}" ] && grep -qw avx2 /proc/cpuinfo && grep -qw fma /proc/cpuinfo; then
-  export OPENBLAS_CORETYPE=Haswell
-fi
-
 say() { printf '== %s\n' "$*" >&2; }
 
 as_root() {
@@ -24,7 +17,7 @@ packages_build="g++-12 cmake ninja-build pkg-config git ca-certificates ccache b
   libspdlog-dev nlohmann-json3-dev libstb-dev libssl-dev libonnx-dev libprotobuf-dev protobuf-compiler"
 packages_test="libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev clang-19 clang-tidy-19 clang-format-19
   libclang-rt-19-dev llvm-19 chromium fonts-dejavu-core groff-base libonnx-testdata"
-packages_long="python3-pil"
+packages_long="python3-pil python3-onnx python3-numpy"
 
 apt_updated=0
 apt_update_once() {

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <new>
 
@@ -34,7 +35,9 @@ std::string json_target(int argc, const char* const* argv) {
 void choose_blas_kernels(const char* const* argv) {
   const char* kernels = ref::missed_blas_kernels();
   if (kernels == nullptr || setenv("OPENBLAS_CORETYPE", kernels, 0) != 0) return;
-  execv("/proc/self/exe", const_cast<char* const*>(argv));
+  std::error_code none;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", none);
+  execv(self.c_str(), const_cast<char* const*>(argv));
 }
 
 }  // namespace
