@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "base/error.h"
 #include "base/sha256.h"
@@ -14,7 +15,17 @@
 
 namespace tw::tools {
 
+namespace {
+
 constexpr std::uint64_t kMostBytes = 1 << 20;  // a hundred times the scales of any model
+
+std::string digest_of(const std::string& text) {
+  Sha256 sha256;
+  sha256.add(std::as_bytes(std::span(text)));
+  return sha256.finish();
+}
+
+}  // namespace
 
 void check_fp16_roles(Recipe& recipe, const std::set<std::string>& roles) {
   std::set<std::string> known;
@@ -33,9 +44,9 @@ void apply_calibration(Recipe& recipe, const std::filesystem::path& file) {
   const std::set<std::string> roles = plan::product_roles(open_source(recipe).model.graph);
   check_fp16_roles(recipe, roles);
   if (file.empty()) return;
-  import::Calibration read =
-      import::calibration_from_json(import::read_limited(file, kMostBytes), file, roles);
-  recipe.calibration_sha256 = sha256_of(file);
+  const std::string text = import::read_limited(file, kMostBytes);
+  import::Calibration read = import::calibration_from_json(text, file, roles);
+  recipe.calibration_sha256 = digest_of(text);
   recipe.fp16_roles.insert(read.fp16.begin(), read.fp16.end());
   for (const std::string& role : recipe.fp16_roles) read.scales.erase(role);
   const auto differs = [&](const auto& s) { return s.second != read.scales.begin()->second; };
@@ -47,7 +58,7 @@ void apply_calibration(Recipe& recipe, const std::filesystem::path& file) {
 }
 
 void require_same_calibration(const Recipe& recipe, const std::filesystem::path& file) {
-  const std::string found = sha256_of(file);
+  const std::string found = digest_of(import::read_limited(file, kMostBytes));
   if (found == recipe.calibration_sha256) return;
   const std::string built = recipe.calibration_sha256.empty()
                                 ? "without a calibration file"

@@ -18,7 +18,8 @@ void check_fp16_roles(Recipe& recipe, const std::set<std::string>& roles);
 // does not exist.
 void apply_calibration(Recipe& recipe, const std::filesystem::path& file);
 
-// Error{File} when the package of `recipe` was not built with this calibration file.
+// Error{File} when the package of `recipe` was not built with this calibration file, or this is no regular
+// file.
 void require_same_calibration(const Recipe& recipe, const std::filesystem::path& file);
 
 }  // namespace tw::tools

@@ -12,6 +12,7 @@
 #include "model/model.h"
 #include "tensor/role.h"
 #include "tools/help.h"
+#include "tools/option_files.h"
 
 namespace tw::tools {
 namespace {
@@ -395,8 +396,11 @@ std::optional<Invocation> parse(int argc, const char* const* argv) {
       app.exit(e);
       return std::nullopt;
     }
+    // This error too goes to --json.
+    for (const CLI::App* command : app.get_subcommands()) check_option_files(*command);
     throw Error(ErrorKind::Usage, e.what());
   }
+  for (const CLI::App* command : app.get_subcommands()) check_option_files(*command);
   apply(i, t);
   return i;
 }

@@ -16,6 +16,7 @@
 #include "tools/ipu_e2e.h"
 #include "tools/json.h"
 #include "tools/man.h"
+#include "tools/option_files.h"
 #include "tools/problem.h"
 #include "tools/program.h"
 #include "tools/report_files.h"
@@ -143,8 +144,6 @@ int fit_command(const Invocation& i, const Host& host) {
   if (i.recipe.optimization_steps > 0)
     print_table(i,
                 "note: fit judges baseline plans; --optimization-steps never changes whether a model fits\n");
-  if (!i.fit.csv.empty() && i.fit.csv == i.json)
-    throw Error(ErrorKind::Usage, "--csv and --json name the same file");
   for (const std::string& file : {i.fit.csv, i.json}) {
     if (!file.empty() && file != "-") require_writable(file);
   }
@@ -158,8 +157,6 @@ int fit_command(const Invocation& i, const Host& host) {
 
 int calibrate_command(const Invocation& i, const Host& host) {
   const std::string& file = i.calibrate.output;
-  if (file == "-" && i.json == "-")
-    throw Error(ErrorKind::Usage, "-o and --json cannot both be standard output");
   if (file != "-") require_writable(file);
   const CalibrateReport report = calibrate(host, i.recipe, i.calibrate);
   host.progress->finish();
@@ -178,8 +175,6 @@ int inspect_command(const Invocation& i) {
 }
 
 int problem_command(const Invocation& i, const Host& host) {
-  if (i.problem_file == "-" && i.json == "-")
-    throw Error(ErrorKind::Usage, "-o and --json cannot both be standard output");
   if (i.problem_file != "-") require_writable(i.problem_file);
   const inspect::Problem problem = problem_of(host, i.package, i.problem);
   host.progress->finish();
@@ -255,12 +250,16 @@ int dispatch(const Invocation& i) {
 
 int tilewright(int argc, const char* const* argv) {
   return run_program("tilewright", argc, argv, [&] {
-    auto invocation = parse(argc, argv);
-    if (!invocation) return 0;
-    const Command c = invocation->command;
-    if (c == Command::Compile || c == Command::E2e || c == Command::Fit)
-      apply_calibration(invocation->recipe, invocation->calibration);
-    return dispatch(*invocation);
+    try {
+      auto invocation = parse(argc, argv);
+      if (!invocation) return 0;
+      const Command c = invocation->command;
+      if (c == Command::Compile || c == Command::E2e || c == Command::Fit)
+        apply_calibration(invocation->recipe, invocation->calibration);
+      return dispatch(*invocation);
+    } catch (const SameFile& e) {
+      return tell_same_file("tilewright", e);
+    }
   });
 }
 

@@ -14,6 +14,7 @@
 #include "tools/device_lock.h"
 #include "tools/files.h"
 #include "tools/json.h"
+#include "tools/option_files.h"
 #include "tools/program.h"
 #include "tools/report_files.h"
 #include "tools/weights.h"
@@ -191,10 +192,14 @@ int run(const IpuE2e& e) {
 
 int ipu_e2e_test(int argc, const char* const* argv) {
   return run_program("ipu-e2e-test", argc, argv, [&] {
-    auto parsed = parse_ipu_e2e(argc, argv);
-    if (!parsed) return 0;
-    if (!parsed->calibration.empty()) apply_calibration(parsed->recipe, parsed->calibration);
-    return run(*parsed);
+    try {
+      auto parsed = parse_ipu_e2e(argc, argv);
+      if (!parsed) return 0;
+      if (!parsed->calibration.empty()) apply_calibration(parsed->recipe, parsed->calibration);
+      return run(*parsed);
+    } catch (const SameFile& e) {
+      return tell_same_file("ipu-e2e-test", e);
+    }
   });
 }
 

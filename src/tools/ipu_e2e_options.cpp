@@ -4,6 +4,7 @@
 #include "base/version.h"
 #include "tools/help.h"
 #include "tools/ipu_e2e.h"
+#include "tools/option_files.h"
 
 namespace tw::tools {
 namespace {
@@ -192,8 +193,10 @@ std::optional<IpuE2e> parse_ipu_e2e(int argc, const char* const* argv) {
       app.exit(error);
       return std::nullopt;
     }
+    check_option_files(app);  // this error too goes to --json
     throw Error(ErrorKind::Usage, error.what());
   }
+  check_option_files(app);
   apply(e, t);
   return e;
 }

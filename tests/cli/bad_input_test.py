@@ -166,6 +166,89 @@ class NoRegularFiles(TempDir):
         self.assertIn("more than", tilewright(*model, "--target", "/dev/zero", check=4).stderr)
         self.assertFalse(package.exists())
 
+    def test_a_calibration_beside_a_package(self):
+        pipe, package = self.folder / "pipe", self.folder / "p.ipuexe"
+        os.mkfifo(pipe)
+        tilewright("compile", MODEL, *SMALL, "-o", package, check=0)
+        for command in ("run", "compare"):
+            for file in (pipe, "/dev/zero", self.folder):
+                with self.subTest(f"{command} {file}"):
+                    done = tilewright(command, package, "--calibration", file, check=4, timeout=20 * SLOWER)
+                    self.assertIn(f"{file}: is no regular file", done.stderr)
+
+
+class SameFile(TempDir):
+    """An output that is an input or another output is refused before any work, and the input stays as it is."""
+
+    def refuse(self, program, *arguments, options, kept=()):
+        before = {file: file.read_bytes() for file in kept}
+        done = program(*arguments, check=2)
+        self.assertIn(f"{options[0]} and {options[1]} name the same file", done.stderr)
+        self.assertEqual({file: file.read_bytes() for file in kept}, before)
+
+    def test_every_command(self):
+        weights, scales, package, image, model, index = (self.folder / name for name in (
+            "w.safetensors", "s.json", "p.ipuexe", "i.png", "m.onnx", "model.safetensors.index.json"))
+        for file in (weights, scales, package, image, model, index):
+            file.write_bytes(b"content")
+        (self.folder / "sub").mkdir()
+        around = self.folder / "sub" / ".." / weights.name
+        link = self.folder / "link"
+        link.symlink_to(weights)
+        small = [MODEL, *SMALL]
+        for arguments, options, kept in (
+                (["calibrate", MODEL, "--small", "--weights", weights, "-o", weights], ("--output", "--weights"), weights),
+                (["calibrate", MODEL, "--small", "--weights", weights, "-o", around], ("--output", "--weights"), weights),
+                (["calibrate", MODEL, "--small", "--image", image, "-o", image], ("--output", "--image"), image),
+                (["calibrate", MODEL, "--small", "--held-out", image, "-o", image], ("--output", "--held-out"), image),
+                (["calibrate", MODEL, "--small", "-o", scales, "--json", scales], ("--json", "--output"), scales),
+                (["calibrate", MODEL, "--small", "-o", "-", "--json", "-"], ("--json", "--output"), scales),
+                (["compile", *small, "--weights", weights, "-o", link], ("--output", "--weights"), weights),
+                (["compile", *small, "--weights", self.folder, "-o", weights], ("--output", "--weights"), weights),
+                (["compile", *small, "--weights", index, "-o", weights], ("--output", "--weights"), weights),
+                (["compile", *small, "--calibration", scales, "-o", scales], ("--output", "--calibration"), scales),
+                (["compile", model, "-o", model], ("--output", "model"), model),
+                (["e2e", *small, "--image", image, "--json", image], ("--json", "--image"), image),
+                (["e2e", model, "--input", f"x={image}", "--json", image], ("--json", "--input"), image),
+                (["e2e", *small, "--tiles", 0, "--weights", weights, "--json", weights], ("--json", "--weights"), weights),
+                (["run", package, "--json", package], ("--json", "package"), package),
+                (["fit", *small[:-2], "--csv", scales, "--json", scales], ("--json", "--csv"), scales),
+                (["problem", package, "--tile", 0, "-o", package], ("--output", "package"), package),
+                (["report", package, "--trace", package], ("--trace", "package"), package)):
+            with self.subTest(arguments):
+                self.refuse(tilewright, *arguments, options=options, kept=[kept])
+        for arguments, options in (
+                (["--weights", weights, "--package", weights], ("--package", "--weights")),
+                (["--reference-fixture", self.folder, "--package", weights], ("--package", "--reference-fixture")),
+                (["--package", package, "--json", package], ("--json", "--package")),
+                (["--package", package, "--reuse-package", "--json", package], ("--json", "--package"))):
+            with self.subTest(arguments):
+                self.refuse(ipu_e2e, "--vit-small", *arguments, options=options, kept=[weights, package])
+
+    def test_json_of_the_error_goes_where_nothing_is_lost(self):
+        weights = self.folder / "w.safetensors"
+        error = result("compile", MODEL, *SMALL, "--weights", weights, "-o", weights, check=2)["error"]
+        self.assertEqual(error["kind"], "usage")
+        self.assertFalse(weights.exists())
+
+    def test_different_files_are_none_of_it(self):
+        package = self.folder / "p.ipuexe"
+        tilewright("compile", MODEL, *SMALL, "--weights", "random", "-o", package, "--json", self.folder / "j", check=0)
+        tilewright("report", package, "-o", self.folder, "--trace", self.folder / "trace.json", check=0)
+
+
+class EmptyNames(TempDir):
+    def test_no_check_is_switched_off_by_an_empty_value(self):
+        package = self.folder / "p.ipuexe"
+        for command in (["e2e", MODEL], ["compile", MODEL, "-o", package], ["run", package]):
+            for option in ("--weights", "--calibration", "--target", "--json"):
+                with self.subTest(f"{command[0]} {option}"):
+                    self.assertIn(f"{option}: the name", tilewright(*command, option, "", check=2).stderr)
+        for option in ("--reference-fixture", "--weights", "--reference-calibration", "--package"):
+            with self.subTest(option):
+                self.assertIn(f"{option}: the name", ipu_e2e("--vit-small", option, "", check=2).stderr)
+        self.assertEqual(os.listdir(self.folder), [])
+
 
 class Packages(TempDir):
     def setUp(self):
