@@ -191,32 +191,41 @@ struct Operand {
   }
 };
 
-std::string clip_warning(const std::string& role, const Operand& o) {
-  const std::uint64_t clipped = o.values.clipped(o.scale);
-  return fmt::format("{}: {} {}s ({}) exceed the largest scale and clip; try --fp16 {}", role, clipped,
-                     o.name, share(clipped, o.values.finite()), role);
+// What helps a role whose operands FP8 serves badly; `otherwise` goes before a value that F16 cannot hold.
+std::string advice(const std::string& role, float largest, const char* otherwise) {
+  if (largest <= kLargestF16) return fmt::format("try --fp16 {}", role);
+  return fmt::format("{} {:g}", otherwise, largest);
 }
 
-std::string loss_warning(const std::string& role, const Operand& o, const std::string& cause) {
+std::string clip_warning(const std::string& role, const Operand& o, float largest) {
+  const std::uint64_t clipped = o.values.clipped(o.scale);
+  return fmt::format("{}: {} {}s ({}) exceed the largest scale and clip; {}", role, clipped, o.name,
+                     share(clipped, o.values.finite()),
+                     advice(role, largest, "no format of the device holds"));
+}
+
+std::string loss_warning(const std::string& role, const Operand& o, const std::string& cause, float largest) {
   return fmt::format(
       "{}: {} of the {}s fall under the smallest normal number of FP8 at scale {} ({:g}), which {} needs; "
-      "{:.0f} % of them would fit scale {}: try --fp16 {}",
+      "{:.0f} % of them would fit scale {}: {}",
       role, share(o.values.below_normal(o.scale), o.values.nonzero()), o.name, o.scale,
-      std::ldexp(1.0, o.scale - 7), cause, 100 * kBulk, o.bulk_scale(), role);
+      std::ldexp(1.0, o.scale - 7), cause, 100 * kBulk, o.bulk_scale(),
+      advice(role, largest, "F16 cannot hold"));
 }
 
 void add_warnings(std::vector<std::string>& out, const std::string& role, const RoleMagnitudes& m,
                   int scale) {
   const Operand operands[] = {{"input", m.input, scale}, {"weight", m.weight, scale}};
+  const float largest = std::max(m.input.largest(), m.weight.largest());
   const std::size_t before = out.size();
   for (const Operand& o : operands) {
-    if (o.values.clipped(scale) > 0) out.push_back(clip_warning(role, o));
+    if (o.values.clipped(scale) > 0) out.push_back(clip_warning(role, o, largest));
     if (o.loses_bulk(true))
-      out.push_back(loss_warning(role, o, fmt::format("the largest, {:g},", o.values.largest())));
+      out.push_back(loss_warning(role, o, fmt::format("the largest, {:g},", o.values.largest()), largest));
   }
   if (out.size() > before) return;  // the other operand follows from these
   for (const Operand& o : operands)
-    if (o.loses_bulk(false)) out.push_back(loss_warning(role, o, "the other operand"));
+    if (o.loses_bulk(false)) out.push_back(loss_warning(role, o, "the other operand", largest));
 }
 
 }  // namespace

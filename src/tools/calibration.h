@@ -8,6 +8,8 @@
 
 namespace tw::tools {
 
+inline constexpr float kLargestF16 = 65504;  // --fp16 helps no role with a larger value
+
 // Error{Usage} for a role among the recipe's fp16_roles that no product of the model has; names of parameters
 // become roles.
 void check_fp16_roles(Recipe& recipe, const std::set<std::string>& roles);

@@ -15,6 +15,7 @@
 #include "import/weights.h"
 #include "numeric/formats.h"
 #include "tensor/role.h"
+#include "tools/calibration.h"
 #include "tools/source.h"
 
 namespace tw::tools {
@@ -144,15 +145,15 @@ import::Fixture open_fixture(const Host& host, const std::string& folder, const 
 
 std::string clipped_text(std::span<const compile::ClippedWeights> clipped) {
   if (clipped.empty()) return "";
-  constexpr std::size_t kMostLines = 47;  // with three around them
+  constexpr std::size_t kMostLines = 46;  // with four around them
   int needed = -16;
-  std::set<std::string> roles;
+  std::set<std::string> roles, beyond;  // beyond: F16 too
   std::string lines;
   for (std::size_t i = 0; i < clipped.size(); ++i) {
     const compile::ClippedWeights& c = clipped[i];
     const int own = numeric::f143_scale_for(std::span(&c.largest, 1));
     needed = std::max(needed, own);
-    roles.insert(tensor::role_of(c.name));
+    (c.largest <= kLargestF16 ? roles : beyond).insert(tensor::role_of(c.name));
     if (i >= kMostLines) continue;
     lines += fmt::format(
         "\n  \"{}\": {} of {} ({:.2g} %) are beyond {:g}, the reach of scale {}; the largest, {:g}, needs {}",
@@ -161,13 +162,22 @@ std::string clipped_text(std::span<const compile::ClippedWeights> clipped) {
         c.scale, c.largest, own);
   }
   if (clipped.size() > kMostLines) lines += fmt::format("\n  and {} more", clipped.size() - kMostLines);
+  for (const std::string& role : beyond) roles.erase(role);
   // Every role for itself where they are few.
-  const std::string fp16 =
-      roles.size() <= 4 ? fmt::format("--fp16 {}", fmt::join(roles, " --fp16 ")) : "--fp16 for their roles";
+  std::string fp16;
+  if (roles.size() > 4)
+    fp16 = beyond.empty() ? ", or --fp16 for their roles" : ", or --fp16 for the roles within its range";
+  else if (!roles.empty())
+    fp16 = fmt::format(", or --fp16 {}", fmt::join(roles, " --fp16 "));
+  const std::string none =
+      beyond.empty()
+          ? ""
+          : fmt::format("\n  F16 holds up to {:g}: --fp16 does not help {}{}", kLargestF16, *beyond.begin(),
+                        beyond.size() > 1 ? fmt::format(" and {} more roles", beyond.size() - 1) : "");
   const std::string uniform = needed <= 15 ? fmt::format(", --fp8-scale {} for all", needed) : "";
   return fmt::format(
-      "the weights of {} parameters clip in FP8:{}\n  try: scales of `tilewright calibrate`{}, or {}",
-      clipped.size(), lines, uniform, fp16);
+      "the weights of {} parameters clip in FP8:{}\n  try: scales of `tilewright calibrate`{}{}{}",
+      clipped.size(), lines, uniform, fp16, none);
 }
 
 model::TensorSource tensor_source(const Recipe& recipe, const model::Model& model) {

@@ -288,12 +288,24 @@ class ClippedWeights(Calibrated):
                         ["--fp16", "encoder.layer.attention.qkv", "--fp16", "map.mlp.down"]):
             self.assertEqual(self.compiled("--weights", weights, *options), ([], ""), options)
 
+    def test_fp16_is_not_offered_for_what_it_cannot_hold(self):
+        tensors = dict(checkpoints.siglip_hugging_face())
+        for name, value in (("head.mlp.fc2.weight", 70000.0), ("head.mlp.fc1.weight", 65504.0)):
+            shape, old = tensors["vision_model." + name]
+            tensors["vision_model." + name] = (shape, [value] + old[1:])
+        weights = checkpoints.write(self.folder / "w.safetensors", tensors)
+        clipped, message = self.compiled("--weights", weights)
+        self.assertEqual(len(clipped), 2)
+        self.assertIn("--fp16 map.mlp.up\n", message)
+        self.assertNotIn("--fp16 map.mlp.down", message)
+        self.assertIn("--fp16 does not help map.mlp.down", message)
+
     def test_drawn_weights_clip_only_where_the_scale_is_too_small(self):
         self.assertEqual(self.compiled(), ([], ""))
         clipped, message = self.compiled("--fp8-scale", -12, "--layers", 12)
         self.assertEqual(len(clipped), 6 + 4 * 12)
         self.assertLessEqual(len(message.splitlines()), 50)
-        self.assertIn("and 7 more", message)
+        self.assertIn("and 8 more", message)
         low = {role: -4 for role in [*TRAINED, "embedding"]} | {"map.mlp.up": -13}
         clipped, _ = self.compiled("--calibration", self.write(low, fp16_embedding=False))
         self.assertEqual([c["tensor"] for c in clipped], ["vit.map.mlp.up.weight"])

@@ -15,6 +15,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 RoleMagnitudes role(const std::vector<float>& input, const std::vector<float>& weight) {
   RoleMagnitudes m;
@@ -77,7 +78,13 @@ TEST(ScaleWarnings, ValuesBeyondEveryScale) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_THAT(warnings(role({1, nan, 1, nan}, {1})), ElementsAre(HasSubstr("2 inputs are NaN or infinite")));
   EXPECT_THAT(warnings(role({1e9F, -1e7F, 65504}, {4e6F})),
-              ElementsAre(HasSubstr("beyond F16"), HasSubstr("2 inputs (66.67 %) exceed")));
+              ElementsAre(HasSubstr("beyond F16"),
+                          AllOf(HasSubstr("2 inputs (66.67 %) exceed"), Not(HasSubstr("--fp16")),
+                                HasSubstr("no format of the device holds 1e+09"))));
+  // Of outliers alone: 240 * 2^9 reaches 70000, F16 does not.
+  EXPECT_THAT(warnings(role({1}, activations(7e4F))),
+              ElementsAre(AllOf(HasSubstr("weights fall under"), Not(HasSubstr("--fp16")),
+                                HasSubstr("F16 cannot hold 70000"))));
 }
 
 }  // namespace
