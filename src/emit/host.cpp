@@ -1,6 +1,9 @@
 #include "emit/host.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 #include "base/error.h"
@@ -58,8 +61,12 @@ std::vector<package::HostBatch> batches(const std::vector<package::Binding>& bin
 
 HostPlan host_plan(const tile::Program& program, const tile::Addresses& addresses) {
   HostPlan host;
-  for (const tile::Binding& b : program.weights)
-    host.bindings.push_back(bind(program, addresses, b, package::BindingKind::Weight));
+  std::map<std::string, int> homes;  // a parameter that is read in two precisions or places has two
+  for (const tile::Binding& b : program.weights) {
+    package::Binding& binding =
+        host.bindings.emplace_back(bind(program, addresses, b, package::BindingKind::Weight));
+    if (const int home = ++homes[b.name]; home > 1) binding.name = fmt::format("{} ({})", b.name, home);
+  }
   for (const tile::Binding& b : program.inputs)
     host.bindings.push_back(bind(program, addresses, b, package::BindingKind::Input));
   for (const tile::Binding& b : program.outputs)

@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::size_t kLongestLayer = 512;  // operations
 constexpr std::size_t kFewestProducts = 2;
+constexpr std::size_t kMostWork =
+    20'000'000;  // operations looked at: of a search that finds nothing, a second
 
 // `count` layers of `length` operations from operation `start` on.
 struct Run {
@@ -83,6 +85,9 @@ class Search {
       for (const ValueId id : operands_of(graph.ops[i])) last_[id.value] = static_cast<std::ptrdiff_t>(i);
     for (const ValueId id : graph.outputs) last_[id.value] = static_cast<std::ptrdiff_t>(graph.ops.size());
     number_kinds();
+    products_.push_back(0);
+    for (const Op& op : graph.ops)
+      products_.push_back(products_.back() + (op.kind == OpKind::Gemm && is_parameter(op.inputs[1]) ? 1 : 0));
   }
 
   // The run that saves most operations; of several, the one that carries least, then the first.
@@ -95,7 +100,9 @@ class Search {
       std::size_t same = 0;  // operations from `start` on that equal those one layer later
       for (std::size_t start = n - length; start-- > 0;) {
         same = kind_[start] == kind_[start + length] ? same + 1 : 0;
+        if (products_[start + length] - products_[start] < kFewestProducts) continue;
         for (std::size_t count = same / length + 1; count >= 2 && (count - 1) * length >= saved; --count) {
+          if (work_ > kMostWork) return best;
           auto layers = layers_of({start, length, count});
           if (!layers) continue;
           const std::uint64_t carried = carried_elements(*layers);
@@ -150,10 +157,9 @@ class Search {
 
   std::optional<Layers> layers_of(const Run& run) const {
     Layers layers{.run = run, .operands = {}, .carried = {}, .invariant = {}, .iterated = {}};
-    std::size_t products = 0;
     for (std::size_t j = 0; j < run.length; ++j) {
+      work_ += run.count;
       const Op& op = graph_.ops[run.start + j];
-      products += op.kind == OpKind::Gemm && is_parameter(op.inputs[1]) ? 1 : 0;
       std::vector<Operand> operands;
       for (std::size_t k = 0; k < op.inputs.size(); ++k) {
         const auto operand = operand_of(layers, j, k);
@@ -162,8 +168,7 @@ class Search {
       }
       layers.operands.push_back(std::move(operands));
     }
-    const bool good = products >= kFewestProducts && !layers.carried.empty() && one_place_each(layers) &&
-                      hands_over(layers);
+    const bool good = !layers.carried.empty() && one_place_each(layers) && hands_over(layers);
     return good ? std::optional(std::move(layers)) : std::nullopt;
   }
 
@@ -241,6 +246,8 @@ class Search {
   const Graph& graph_;
   std::vector<std::ptrdiff_t> made_, last_;  // by value: its operation, the last one that reads it
   std::vector<std::size_t> kind_;            // by operation
+  std::vector<std::size_t> products_;        // of weights, before each operation
+  mutable std::size_t work_ = 0;
 };
 
 class Rolling {

@@ -22,9 +22,9 @@ Tensor evaluate(const char* op, const std::vector<const Tensor*>& inputs, std::i
   return run_node(node, inputs, opset).at(0);
 }
 
-Tensor filled(const Dims& dims, float value) {
-  Tensor t{.element = Element::Float, .dims = dims, .floats = {}, .ints = {}};
-  t.floats.assign(static_cast<std::size_t>(elements_of(dims)), value);
+Tensor zeros(const Dims& dims, Element element) {
+  Tensor t{.element = element, .dims = dims, .floats = {}, .ints = {}};
+  t.floats.assign(static_cast<std::size_t>(elements_of(dims)), 0.0F);
   return t;
 }
 
@@ -52,10 +52,13 @@ std::optional<Join> join_of(const Node& node, const Net& net,
                             const std::function<bool(const std::string&)>& given) {
   if (!node.domain.empty() || node.op_type != "Concat") return {};
   const std::size_t rank = net.dims(node.outputs[0]).size();
+  if (!is_floating(net.facts().elements.at(node.outputs[0]))) return {};
   Join join;
   std::size_t values = 0;
-  for (std::size_t i = 0; i < node.inputs.size(); ++i)
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (elements_of(net.dims(node.inputs[i])) < 1) return {};
     if (!net.facts().constant(node.inputs[i])) join.part = i, ++values;
+  }
   if (values != 1 || rank < 3 || axis_of(number(node, "axis", 0), rank) != rank - 2) return {};
   std::string name = node.inputs[join.part];
   for (auto sum = sum_of(net.producer(name), net); sum && net.readers(name) == 1;
@@ -88,7 +91,8 @@ void replace_join(const Node& node, const Join& join, const Net& net, Facts& fac
                   std::vector<Node>& nodes) {
   Replacement r(node, facts, nodes);
   const std::int64_t axis = static_cast<std::int64_t>(facts.dims.at(node.outputs[0]).size()) - 2;
-  Tensor rows = filled(facts.dims.at(node.inputs[join.part]), 0.0F);
+  const Element element = facts.elements.at(node.outputs[0]);
+  Tensor rows = zeros(facts.dims.at(node.inputs[join.part]), element);
   for (const std::string& name : join.constants)
     rows = evaluate("Add", {&rows, &facts.constants.at(name)}, net.opset());
   std::vector<const Tensor*> parts;
@@ -100,7 +104,7 @@ void replace_join(const Node& node, const Join& join, const Net& net, Facts& fac
     parts.push_back(constant ? &facts.constants.at(node.inputs[i]) : &rows);
     dims[static_cast<std::size_t>(axis)] =
         constant ? facts.dims.at(node.inputs[i])[static_cast<std::size_t>(axis)] : given_rows;
-    inputs.push_back(constant ? r.constant(".zeros" + std::to_string(i), filled(dims, 0.0F))
+    inputs.push_back(constant ? r.constant(".zeros" + std::to_string(i), zeros(dims, element))
                               : join.product->inputs[0]);
   }
   Tensor table = shared_rows(evaluate("Concat", parts, net.opset(), {{"axis", axis}}));

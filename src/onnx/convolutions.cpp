@@ -20,7 +20,8 @@ std::optional<Affine> affine_of(const Node& node, const Facts& facts) {
   for (std::size_t i = 1; i < node.outputs.size(); ++i)
     if (!node.outputs[i].empty()) return {};
   for (std::size_t i = 1; i < 5; ++i)
-    if (!has(node, i) || !facts.constant(node.inputs[i])) return {};
+    if (!has(node, i) || !facts.constant(node.inputs[i]) || !is_floating(facts.elements.at(node.inputs[i])))
+      return {};
   const auto vector = [&](std::size_t i) -> const std::vector<float>& {
     return facts.constants.at(node.inputs[i]).floats;
   };
@@ -95,7 +96,19 @@ bool is_product_of_shifts(const Node& node, const Facts& facts) {
   if (!node.domain.empty() || node.op_type != "Conv" || !facts.constant(node.inputs[1])) return false;
   const Dims &x = facts.dims.at(node.inputs[0]), &w = facts.dims.at(node.inputs[1]);
   if (x.size() != 4 || (has(node, 2) && !facts.constant(node.inputs[2]))) return false;
-  return w[2] * w[3] <= 9 && number(node, "group", 1) == 1 && window_of(node, facts).has_value();
+  const auto at = window_of(node, facts);
+  if (w[2] * w[3] > 9 || number(node, "group", 1) != 1 || !at) return false;
+  // Something else than padding is read.
+  for (std::size_t a = 0; a < 2; ++a) {
+    bool inside = false;
+    for (std::int64_t i = 0; i < facts.dims.at(node.outputs[0])[a + 2]; ++i)
+      for (std::int64_t k = 0; k < w[a + 2]; ++k) {
+        const std::int64_t from = at->stride[a] * i + at->dilation[a] * k - at->pad[a];
+        inside = inside || (from >= 0 && from < x[a + 2]);
+      }
+    if (!inside) return false;
+  }
+  return true;
 }
 
 // [c_out,c_in,kh,kw] as [c_in, kh kw c_out].
@@ -186,8 +199,12 @@ void fold_batch_norms(Model& model, Facts& facts) {
       continue;
     }
     const Node* conv = net.producer(node.inputs[0], "Conv");
-    const bool whole = conv != nullptr && net.readers(node.inputs[0]) == 1 &&
-                       facts.constant(conv->inputs[1]) && (!has(*conv, 2) || facts.constant(conv->inputs[2]));
+    const auto weights = [&](std::size_t i) {
+      return facts.constant(conv->inputs[i]) && is_floating(facts.elements.at(conv->inputs[i])) &&
+             facts.dims.at(conv->inputs[i]).at(0) == static_cast<std::int64_t>(affine->factor.size());
+    };
+    const bool whole =
+        conv != nullptr && net.readers(node.inputs[0]) == 1 && weights(1) && (!has(*conv, 2) || weights(2));
     if (whole)
       nodes.push_back(scaled_convolution(*conv, node, *affine, facts, nodes));
     else

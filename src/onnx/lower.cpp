@@ -193,16 +193,16 @@ void Lowering::lower(const Node& node) {
 }
 
 void Lowering::pointwise(const Node& node) {
-  ValueId x = as_rows(value(node.inputs[0]));
+  ValueId x = value(node.inputs[0]);
   if (node.op_type == "Gelu") {
+    x = as_rows(x);
     const auto* form = node.attribute<std::string>("approximate");
     return give(node, form != nullptr && *form == "tanh" ? builder_.gelu(path(), x)
                                                          : builder_.unary(path(), Unary::GeluErf, x));
   }
   if (const auto f = kUnary.find(node.op_type); f != kUnary.end())
-    return give(node, builder_.unary(path(), f->second, x));
+    return give(node, builder_.unary(path(), f->second, as_rows(x)));
   const Binary f = kBinary.at(node.op_type);
-  x = value(node.inputs[0]);
   for (std::size_t i = 1; i < node.inputs.size(); ++i) x = binary(f, x, value(node.inputs[i]));
   give(node, x);
 }
@@ -366,7 +366,14 @@ void Lowering::leaky_relu(const Node& node) {
 
 graph::Graph Lowering::finish(const std::vector<std::string>& outputs) {
   std::vector<ValueId> ids;
-  for (const std::string& name : outputs) ids.push_back(value(name));
+  for (const std::string& name : outputs) {
+    ValueId id = value(name);
+    if (std::ranges::find(ids, id) != ids.end()) {  // the same value under two names
+      node_ = name;
+      id = builder_.reshape(path(".again"), id, builder_.shape(id));
+    }
+    ids.push_back(id);
+  }
   return builder_.finish(ids);
 }
 

@@ -76,10 +76,16 @@ void Lowering::slice(const Node& node) {
 void Lowering::split(const Node& node) {
   const ValueId x = value(node.inputs[0]);
   const std::uint32_t axis = axis_of(number(node, "axis", 0), builder_.shape(x).size());
+  const std::vector<std::int64_t> given = list(node, facts_, "split", 1);
+  const auto parts = static_cast<std::uint32_t>(node.outputs.size());
+  const std::uint32_t even = (builder_.shape(x)[axis] + parts - 1) / parts;
   std::uint32_t start = 0;
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-    const std::uint32_t length = out_shape(node, i).at(axis);
-    if (!node.outputs[i].empty()) give(node, builder_.slice(path(), x, axis, start, length), i);
+    const bool named = !node.outputs[i].empty();
+    const std::uint32_t length = named            ? out_shape(node, i).at(axis)
+                                 : !given.empty() ? static_cast<std::uint32_t>(given.at(i))
+                                                  : even;
+    if (named) give(node, builder_.slice(path(), x, axis, start, length), i);
     start += length;
   }
 }

@@ -61,7 +61,9 @@ void fuse_patterns(Model& model, Facts& facts) {
   const Net net(model, facts);
   Heads heads(net, facts, fused);
   for (const Node& node : model.nodes) {
-    if (auto norm = find_layer_norm(net, node))
+    if (node.outputs[0].empty())  // e.g. of a Split whose first part nobody reads
+      fused.push_back(node);
+    else if (auto norm = find_layer_norm(net, node))
       fused.push_back(std::move(*norm));
     else if (auto activation = find_activation(net, node))
       fused.push_back(std::move(*activation));

@@ -6,19 +6,32 @@ namespace tw::onnx {
 
 std::string Replacement::add(const char* op, std::vector<std::string> inputs, const std::string& out,
                              const Dims& dims, std::map<std::string, Attribute> attributes) {
+  const std::string name = out == node_.outputs[0] ? out : fresh(out);
+  const Element element = facts_.elements.at(node_.outputs[0]);
   append(nodes_, facts_,
          {.op_type = op,
           .domain = {},
           .name = node_.name,
           .inputs = std::move(inputs),
-          .outputs = {out},
+          .outputs = {name},
           .attributes = std::move(attributes)},
          dims);
-  return out;
+  facts_.elements[name] = element;
+  return name;
+}
+
+std::string Replacement::fresh(std::string name) const {
+  while (facts_.dims.contains(name)) name += '_';
+  return name;
 }
 
 std::string Replacement::constant(const std::string& suffix, Tensor t) {
-  const std::string name = node_.outputs[0] + suffix;
+  const std::string name = fresh(node_.outputs[0] + suffix);
+  const Element element = facts_.elements.at(node_.outputs[0]);
+  if (is_floating(t.element) && is_floating(element)) {
+    t.element = element;
+    for (float& v : t.floats) v = round_to(element, v);
+  }
   facts_.dims[name] = t.dims;
   facts_.elements[name] = t.element;
   facts_.constants[name] = std::move(t);

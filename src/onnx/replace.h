@@ -10,8 +10,9 @@ namespace tw::onnx {
 
 using Ints = std::vector<std::int64_t>;
 
-// New nodes go to the end of `nodes`, with the name of `node`; values are called after its output. `facts`
-// then also knows them. `out` is where a result goes.
+// New nodes go to the end of `nodes`, with the name of `node`; values are called after its output and have
+// its element type. `facts` then also knows them. `out` is where a result goes; the name that is returned is
+// another one where the model has a value called so.
 class Replacement {
  public:
   Replacement(const Node& node, Facts& facts, std::vector<Node>& nodes)
@@ -27,6 +28,7 @@ class Replacement {
   const std::string& out() const { return node_.outputs[0]; }
 
  private:
+  std::string fresh(std::string name) const;
   std::string integers(const std::string& out, const char* suffix, Ints values);
 
   const Node& node_;

@@ -21,6 +21,7 @@ const std::set<std::string> kPointwise = {
 // not listed have extent 1.
 using Order = Ints;
 constexpr std::int64_t kUnit = -1;
+constexpr int kDeepest = 400;  // nodes between two transposes
 
 Dims ordered(const Dims& dims, const Order& order) {
   Dims out;
@@ -115,7 +116,8 @@ class Cancelling {
   std::vector<Node> take() {
     for (Node& node : nodes_)
       for (std::string& name : node.inputs)
-        if (const auto found = same_.find(name); found != same_.end()) name = found->second;
+        for (auto found = same_.find(name); found != same_.end(); found = same_.find(name))
+          name = found->second;
     return std::move(nodes_);
   }
 
@@ -158,7 +160,11 @@ class Cancelling {
 
   bool possible(const std::string& name, const Order& order) {
     const auto [known, fresh] = possible_.try_emplace({name, order}, false);
-    if (fresh) known->second = can_be_made(name, order);
+    if (fresh && depth_ < kDeepest) {
+      ++depth_;
+      known->second = can_be_made(name, order);
+      --depth_;
+    }
     return known->second;
   }
 
@@ -186,7 +192,8 @@ class Cancelling {
   std::string build(const std::string& name, const Order& order, const Node& at) {
     const Dims dims = net_.dims(name), wanted = ordered(dims, order);
     Replacement r(at, facts_, nodes_);
-    const std::string path = r.out() + ".of" + std::to_string(made_.size());
+    std::string path = r.out() + ".of" + std::to_string(made_.size());
+    while (facts_.dims.contains(path)) path += '_';
     if (facts_.constant(name)) return turned_constant(name, order, r, path);
     if (only_names(dims, order)) return reshaped(name, wanted, r, path);
     if (given(name)) return turned(name, order, r, path);
@@ -200,6 +207,7 @@ class Cancelling {
     copy.outputs = {path};
     if (join) copy.attributes["axis"] = std::ranges::find(order, join_axis(node)) - order.begin();
     append(nodes_, facts_, std::move(copy), wanted);
+    facts_.elements[path] = facts_.elements.at(name);
     return path;
   }
 
@@ -211,8 +219,9 @@ class Cancelling {
   std::string reshaped(const std::string& name, const Dims& wanted, Replacement& r, const std::string& path) {
     const std::string x = source_of(name);
     if (facts_.dims.at(x) == wanted) return x;
-    reshaped_[path] = x;
-    return r.reshape(x, path, wanted);
+    const std::string made = r.reshape(x, path, wanted);
+    reshaped_[made] = x;
+    return made;
   }
 
   std::string turned(const std::string& name, const Order& order, Replacement& r, const std::string& path) {
@@ -249,6 +258,7 @@ class Cancelling {
   Net net_;
   Facts& facts_;
   std::vector<Node> nodes_;
+  int depth_ = 0;
   std::set<std::string> device_, outputs_;
   std::map<std::string, std::string> reshaped_;  // made here: of what
   std::map<std::string, std::string> same_;      // results that are a value that there is

@@ -185,6 +185,8 @@ Results conv(const Call& call) {
                                 static_cast<double>(c.w.taps));
   const std::int64_t depth = c.channels * c.w.taps;
   call.require(std::max({c.filters, depth, c.w.positions}) < kMost, "a convolution that is too large");
+  if (call.has(2))
+    call.require(call.floats(2).dims == Dims{k.dims[0]}, "a bias that is not one value per filter");
   if (out.size() == 0 || !wanted) return one(std::move(out));
   ref::set_blas_threads(call.limits.threads);
   for (std::int64_t i = 0; i < x.dims[0] * groups && depth > 0; ++i) {
@@ -196,7 +198,6 @@ Results conv(const Call& call) {
   }
   if (call.has(2)) {
     const Tensor& bias = call.floats(2);
-    call.require(bias.dims == Dims{k.dims[0]}, "a bias that is not one value per filter");
     for (std::int64_t i = 0; i < out.size(); ++i)
       out.floats[static_cast<std::size_t>(i)] +=
           bias.floats[static_cast<std::size_t>(i / c.w.positions % k.dims[0])];

@@ -98,6 +98,14 @@ TensorId gather(Draft& draft, const std::string& part, const Held& value, Tensor
   using tensor::Precision;
   const Tensor source = draft.at(value.tensor);
   const Precision from = source.type.encoding.precision, to = type.encoding.precision;
+  if (from != to && source.role == Role::Parameter) {
+    // Homes get their places when all are known (rotate_homes): a cast needs rows of its own.
+    TensorType rows = canonical_type(source.type.shape, draft.tiles(), draft.options.policy, from);
+    Held moved = value;
+    moved.tensor = gather(draft, part + ".rows", whole(draft, value.tensor, false), std::move(rows),
+                          draft.all_tiles(), Role::Scratch);
+    return gather(draft, part, moved, std::move(type), std::move(owners), role);
+  }
   const bool same_place = value.direct(draft) && source.type.layout == type.layout && source.owners == owners;
   if (from != to && same_place) return cast_in_place(draft, part, value.tensor, to, role);
   const bool words = (from == Precision::F32 && to == Precision::F32) ||

@@ -65,6 +65,20 @@ TEST(General, AddTakesEveryBroadcast) {
     expect_close(x, [&](Builder& b, ValueId v) { return b.add("add", v, b.host("y", y)); });
 }
 
+// A parameter has a home for every precision and place that it is read in; a cast works on rows of its own.
+TEST(General, ParametersAreReadInAnyWay) {
+  expect_close({4, 16}, [](Builder& b, ValueId x) {
+    const ValueId c = b.parameter("c", {1, 16});
+    const ValueId row = b.reshape("row", c, {16});
+    const ValueId y = b.binary("general", Binary::Multiply, x, row);
+    return b.add("sum", b.binary("again", Binary::Subtract, y, c), c);
+  });
+  expect_close({4, 16}, [](Builder& b, ValueId x) {
+    const ValueId w = b.parameter("w", {16, 16});
+    return b.binary("mul", Binary::Multiply, b.gemm("p", x, w), b.slice("rows", w, 0, 3, 4));
+  });
+}
+
 TEST(General, Movements) {
   expect_close({4, 6}, [](Builder& b, ValueId x) { return b.transpose("t", x, {1, 0}); });
   expect_close({2, 3, 5}, [](Builder& b, ValueId x) { return b.transpose("t", x, {2, 0, 1}); });
