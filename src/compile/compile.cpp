@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
-#include <cmath>
 #include <expected>
 #include <memory>
 
@@ -16,6 +15,7 @@
 #include "compile/reservation.h"
 #include "emit/emit.h"
 #include "exchange/exchange.h"
+#include "numeric/formats.h"
 #include "place/place.h"
 #include "plan/cost.h"
 #include "plan/rounding.h"
@@ -484,7 +484,7 @@ namespace {
 // rounding.
 ClippedWeights clips_of(const std::string& name, int scale, std::span<const float> values) {
   constexpr std::uint32_t kInfinity = 0x7F800000U;
-  const auto limit = std::bit_cast<std::uint32_t>(std::ldexp(248.0F, scale));  // as numeric::f143_clips
+  const auto limit = std::bit_cast<std::uint32_t>(numeric::f143_clip_limit(scale));
   std::uint32_t largest = 0;
   std::uint64_t clipped = 0;
   for (const float x : values) {

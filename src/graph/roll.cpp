@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t kLongestLayer = 512;  // operations
 constexpr std::size_t kFewestProducts = 2;
-constexpr std::size_t kMostWork =
-    20'000'000;  // operations looked at: of a search that finds nothing, a second
+// Operations that a search looks at: a second's work.
+constexpr std::size_t kMostWork = 20'000'000;
 
 // `count` layers of `length` operations from operation `start` on.
 struct Run {
@@ -91,7 +91,7 @@ class Search {
   }
 
   // The run that saves most operations; of several, the one that carries least, then the first.
-  std::optional<Layers> best() const {
+  std::optional<Layers> best() {
     std::optional<Layers> best;
     std::size_t saved = 0;
     std::uint64_t carries = 0;
@@ -155,7 +155,7 @@ class Search {
     return sum;
   }
 
-  std::optional<Layers> layers_of(const Run& run) const {
+  std::optional<Layers> layers_of(const Run& run) {
     Layers layers{.run = run, .operands = {}, .carried = {}, .invariant = {}, .iterated = {}};
     for (std::size_t j = 0; j < run.length; ++j) {
       work_ += run.count;
@@ -194,9 +194,8 @@ class Search {
     const auto outside = [&](ValueId id) { return made_[id.value] < static_cast<std::ptrdiff_t>(run.start); };
     const bool equal = std::ranges::all_of(values, [&](ValueId id) { return id == values[0]; });
     if (equal && outside(values[0])) return index_of(layers.invariant, values[0], Operand::Kind::Invariant);
-    if (std::ranges::all_of(values, [&](ValueId id) { return is_parameter(id); })) {
+    if (std::ranges::all_of(values, [&](ValueId id) { return is_parameter(id); }))
       return index_of(layers.iterated, values, Operand::Kind::Iterated);
-    }
     if (std::ranges::any_of(values.begin() + 1, values.end(), [&](ValueId id) { return outside(id); }))
       return {};
     if (std::ranges::any_of(from.begin() + 1, from.end(), [&](std::ptrdiff_t f) { return f != from[1]; }))
@@ -247,7 +246,7 @@ class Search {
   std::vector<std::ptrdiff_t> made_, last_;  // by value: its operation, the last one that reads it
   std::vector<std::size_t> kind_;            // by operation
   std::vector<std::size_t> products_;        // of weights, before each operation
-  mutable std::size_t work_ = 0;
+  std::size_t work_ = 0;                     // operations looked at
 };
 
 class Rolling {

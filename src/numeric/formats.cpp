@@ -124,11 +124,13 @@ std::uint8_t f32_to_f143(float x, int scale) { return F143::from_f32(x, scale); 
 float f152_to_f32(std::uint8_t code, int scale) { return F152::to_f32(code, scale); }
 std::uint8_t f32_to_f152(float x, int scale) { return F152::from_f32(x, scale); }
 
-bool f143_clips(float x, int scale) {
+float f143_clip_limit(int scale) {
   check_scale(scale);
   // 248 is the tie between 240 and the 256 that the format does not have; 256 would be the even code.
-  return std::isfinite(x) && std::fabs(static_cast<double>(x)) >= std::ldexp(248.0, scale);
+  return std::ldexp(248.0F, scale);
 }
+
+bool f143_clips(float x, int scale) { return std::isfinite(x) && std::fabs(x) >= f143_clip_limit(scale); }
 
 int f143_scale_for(std::span<const float> values) {
   float largest = 0;

@@ -17,6 +17,7 @@ float f152_to_f32(std::uint8_t code, int scale = 0);
 std::uint8_t f32_to_f152(float x, int scale = 0);
 // True when a finite x would saturate: |x| * 2^-scale >= 248, which rounds above 240 (decisions.md 8).
 bool f143_clips(float x, int scale);
+float f143_clip_limit(int scale);  // that, 248 * 2^scale; scale in -32..31
 // clamp(ceil(log2(max|x| / 240)), -32, 31) over finite values; 0 when all are zero.
 int f143_scale_for(std::span<const float> values);
 

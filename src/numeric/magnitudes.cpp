@@ -46,7 +46,7 @@ std::uint64_t Magnitudes::between(float low, float high) const {
 }
 
 std::uint64_t Magnitudes::clipped(int scale) const {
-  return between(std::ldexp(248.0F, scale), std::numeric_limits<float>::infinity());
+  return between(f143_clip_limit(scale), std::numeric_limits<float>::infinity());
 }
 
 std::uint64_t Magnitudes::below_normal(int scale) const {

@@ -66,12 +66,9 @@ void as_factor_and_sum(const Node& norm, Affine a, Facts& facts, std::vector<Nod
   r.add("Add", {y, constant(".sum", std::move(a.sum))}, r.out(), x);
 }
 
-// Where the kernel of a two-dimensional convolution reads: position i of the output and k of the kernel read
-// input stride i + dilation k - pad. Per axis.
-struct Window {
-  Ints stride, dilation, pad;
-};
-std::optional<Window> window_of(const Node& node, const Facts& facts) {
+}  // namespace
+
+Window window_of(const Node& node, const Facts& facts) {
   const Dims &x = facts.dims.at(node.inputs[0]), &w = facts.dims.at(node.inputs[1]),
              &out = facts.dims.at(node.outputs[0]);
   const auto given = [&](const char* key, std::int64_t otherwise, std::size_t n) {
@@ -86,24 +83,25 @@ std::optional<Window> window_of(const Node& node, const Facts& facts) {
     const std::int64_t all = std::max<std::int64_t>(
         (out[a + 2] - 1) * at.stride[a] + at.dilation[a] * (w[a + 2] - 1) + 1 - x[a + 2], 0);
     at.pad[a] = *pad == "SAME_LOWER" ? all - all / 2 : all / 2;
+    at.pad[a + 2] = all - at.pad[a];
   }
-  if (std::ranges::min(at.pad) < 0) return {};
-  at.pad.resize(2);
   return at;
 }
+
+namespace {
 
 bool is_product_of_shifts(const Node& node, const Facts& facts) {
   if (!node.domain.empty() || node.op_type != "Conv" || !facts.constant(node.inputs[1])) return false;
   const Dims &x = facts.dims.at(node.inputs[0]), &w = facts.dims.at(node.inputs[1]);
   if (x.size() != 4 || (has(node, 2) && !facts.constant(node.inputs[2]))) return false;
-  const auto at = window_of(node, facts);
-  if (w[2] * w[3] > 9 || number(node, "group", 1) != 1 || !at) return false;
+  const Window at = window_of(node, facts);
+  if (w[2] * w[3] > 9 || number(node, "group", 1) != 1 || std::ranges::min(at.pad) < 0) return false;
   // Something else than padding is read.
   for (std::size_t a = 0; a < 2; ++a) {
     bool inside = false;
     for (std::int64_t i = 0; i < facts.dims.at(node.outputs[0])[a + 2]; ++i)
       for (std::int64_t k = 0; k < w[a + 2]; ++k) {
-        const std::int64_t from = at->stride[a] * i + at->dilation[a] * k - at->pad[a];
+        const std::int64_t from = at.stride[a] * i + at.dilation[a] * k - at.pad[a];
         inside = inside || (from >= 0 && from < x[a + 2]);
       }
     if (!inside) return false;
@@ -161,7 +159,7 @@ void replace_convolution(const Node& node, Facts& facts, std::vector<Node>& node
   const Tensor& w = facts.constants.at(node.inputs[1]);
   const Dims x = facts.dims.at(node.inputs[0]), out = facts.dims.at(node.outputs[0]);
   const std::int64_t o = w.dims[0], kh = w.dims[2], kw = w.dims[3];
-  const Window at = *window_of(node, facts);
+  const Window at = window_of(node, facts);
   const std::string& base = r.out();
   std::string y = r.transpose(node.inputs[0], base + ".rows", {0, 2, 3, 1});
   y = r.reshape(y, base + ".matrix", {x[0] * x[2] * x[3], x[1]});

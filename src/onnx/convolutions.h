@@ -6,6 +6,14 @@
 
 namespace tw::onnx {
 
+// Where the kernel of a two-dimensional convolution reads: position i of the output and k of the kernel read
+// input stride i + dilation k - pad. Per axis; pads of the ends follow those of the starts.
+struct Window {
+  std::vector<std::int64_t> stride, dilation, pad;
+};
+// Of a Conv whose input has four axes; auto_pad is worked out.
+Window window_of(const Node& node, const Facts& facts);
+
 // Batch norms with constants become part of the convolution before them, or a factor and a sum.
 void fold_batch_norms(Model& model, Facts& facts);
 

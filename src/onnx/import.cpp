@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "graph/parameters.h"
 #include "graph/roll.h"
 #include "import/problems.h"
 #include "onnx/constant_rows.h"
@@ -228,30 +229,10 @@ void rewrite_for_device(Model& model, Facts& facts) {
   join_constant_sums(model, facts);
 }
 
-// Names of the parameters that products take, sequences by their members.
-std::set<std::string> product_weights(const graph::Graph& graph) {
-  std::set<ValueId> ids;
-  const auto collect = [&](const std::vector<graph::Op>& ops) {
-    for (const graph::Op& op : ops)
-      if (op.kind == graph::OpKind::Gemm) ids.insert(op.inputs[1]);
-  };
-  collect(graph.ops);
-  for (const graph::Repeat& repeat : graph.repeats) {
-    collect(repeat.body);
-    for (std::size_t i = 0; i < repeat.iterated.size(); ++i) {
-      const std::size_t at = repeat.arguments.size() - repeat.iterated.size() + i;
-      const std::vector<ValueId>& members = graph.sequences.at(repeat.iterated[i]).members;
-      if (ids.contains(repeat.arguments[at])) ids.insert(members.begin(), members.end());
-    }
-  }
-  std::set<std::string> names;
-  for (const ValueId id : ids) names.insert(graph.at(id).name);
-  return names;
-}
-
 // NaN has no place on the device; infinities only where a mask may have them, not in products.
 void refuse_not_finite(const Program& program) {
-  const std::set<std::string> weights = product_weights(program.graph);
+  std::set<std::string> weights;
+  for (const ValueId id : graph::product_parameters(program.graph)) weights.insert(program.graph.at(id).name);
   std::vector<std::string> problems;
   for (const auto& [name, values] : program.parameters) {
     const bool product = weights.contains(name);

@@ -78,6 +78,18 @@ std::uint32_t axis_of(std::int64_t axis, std::size_t rank) {
   return static_cast<std::uint32_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
 }
 
+bool is_reshape(const Node& node) {
+  static const std::set<std::string> kNames = {"Reshape", "Flatten", "Squeeze", "Unsqueeze"};
+  return node.domain.empty() && kNames.contains(node.op_type);
+}
+
+bool is_pointwise(const Node& node) {
+  static const std::set<std::string> kNames = {"Gelu",     "Clip",    "HardSigmoid", "LeakyRelu",
+                                               "Identity", "Dropout", "Cast"};
+  return node.domain.empty() &&
+         (kUnary.contains(node.op_type) || kBinary.contains(node.op_type) || kNames.contains(node.op_type));
+}
+
 bool is_movement(const Node& node) { return node.domain.empty() && kMovements.contains(node.op_type); }
 
 std::string why_not(const Node& node, const Facts& facts, std::int64_t opset) {

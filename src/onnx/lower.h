@@ -17,6 +17,10 @@ std::string why_not(const Node& node, const Facts& facts, std::int64_t opset);
 double work_of(const Node& node, const Facts& facts);
 // Only moves elements.
 bool is_movement(const Node& node);
+// Only gives its input another shape.
+bool is_reshape(const Node& node);
+// Every element of the result depends on the elements of the inputs at its place, with broadcasting.
+bool is_pointwise(const Node& node);
 
 // Operators of ONNX Runtime's optimiser, and those of opset 23 that are a whole attention or norm.
 bool is_fused(const Node& node);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "onnx/convolutions.h"
 #include "onnx/lower.h"
 #include "onnx/net.h"
 #include "onnx/replace.h"
@@ -14,14 +15,9 @@ bool is_of_patches(const Node& node, const Facts& facts) {
   if (!node.domain.empty() || node.op_type != "Conv" || !facts.constant(node.inputs[1])) return false;
   const Dims &x = facts.dims.at(node.inputs[0]), &w = facts.dims.at(node.inputs[1]);
   if (x.size() != 4 || (has(node, 2) && !facts.constant(node.inputs[2]))) return false;
-  const auto given = [&](const char* key, std::int64_t otherwise, std::size_t n) {
-    const auto* found = node.attribute<Ints>(key);
-    return found == nullptr ? Ints(n, otherwise) : *found;
-  };
-  const auto* pad = node.attribute<std::string>("auto_pad");
-  return w[2] * w[3] > 1 && given("strides", 1, 2) == Ints{w[2], w[3]} && given("pads", 0, 4) == Ints(4, 0) &&
-         given("dilations", 1, 2) == Ints(2, 1) && number(node, "group", 1) == 1 &&
-         (pad == nullptr || *pad == "NOTSET" || *pad == "VALID") && x[2] >= w[2] && x[3] >= w[3];
+  const Window at = window_of(node, facts);
+  return w[2] * w[3] > 1 && at.stride == Ints{w[2], w[3]} && at.pad == Ints(4, 0) &&
+         at.dilation == Ints(2, 1) && number(node, "group", 1) == 1 && x[2] >= w[2] && x[3] >= w[3];
 }
 
 // [b,c,h,w] as rows of patches times a matrix.

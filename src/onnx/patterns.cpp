@@ -13,11 +13,6 @@ bool is_output(const Model& model, const std::string& name) {
   return false;
 }
 
-bool only_reshapes(const Node& node) {
-  return node.domain.empty() && (node.op_type == "Reshape" || node.op_type == "Flatten" ||
-                                 node.op_type == "Squeeze" || node.op_type == "Unsqueeze");
-}
-
 // The result is the input; the device knows no element types.
 bool copies(const Node& node, const Facts& facts) {
   if (!node.domain.empty()) return false;
@@ -26,7 +21,7 @@ bool copies(const Node& node, const Facts& facts) {
     const auto* perm = node.attribute<std::vector<std::int64_t>>("perm");
     return perm != nullptr && !perm->empty() && std::ranges::is_sorted(*perm);
   }
-  return only_reshapes(node) && facts.dims.at(node.inputs[0]) == facts.dims.at(node.outputs[0]);
+  return is_reshape(node) && facts.dims.at(node.inputs[0]) == facts.dims.at(node.outputs[0]);
 }
 
 void drop_copies(Model& model, const Facts& facts) {
@@ -47,7 +42,7 @@ void drop_copies(Model& model, const Facts& facts) {
 void join_reshapes(Model& model) {
   std::map<std::string, std::string> from;
   for (Node& node : model.nodes) {
-    if (!only_reshapes(node)) continue;
+    if (!is_reshape(node)) continue;
     if (const auto found = from.find(node.inputs[0]); found != from.end()) node.inputs[0] = found->second;
     from[node.outputs[0]] = node.inputs[0];
   }

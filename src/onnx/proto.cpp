@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "import/files.h"
 #include "import/problems.h"
 #include "numeric/formats.h"
 
@@ -139,13 +140,6 @@ bool to_number(const std::string& text, std::uint64_t& out) {
   return result.ec == std::errc() && result.ptr == end;
 }
 
-// A location must be a relative path that stays below the model's folder whatever the folder is.
-bool inside(const std::filesystem::path& location) {
-  if (location.empty() || location.is_absolute()) return false;
-  const std::filesystem::path normal = location.lexically_normal();
-  return normal != "." && *normal.begin() != "..";
-}
-
 }  // namespace
 
 std::optional<std::string> TensorReader::external(const ::onnx::TensorProto& proto, std::uint64_t bytes,
@@ -167,9 +161,8 @@ std::optional<std::string> TensorReader::external(const ::onnx::TensorProto& pro
     problem(fmt::format("{}: needs {} bytes, its external data has length {}", what, bytes, length));
     return std::nullopt;
   }
-  if (location.find('\0') != std::string::npos || !inside(location)) {
-    problem(fmt::format("{}: external data in '{}', which is not inside the model's folder", what,
-                        import::printable(location)));
+  if (const std::string why = import::path_problem(location, "the model's folder"); !why.empty()) {
+    problem(fmt::format("{}: external data in {}", what, why));
     return std::nullopt;
   }
   return read_range(location, offset, bytes, what);

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "import/files.h"
 #include "import/problems.h"
 #include "onnx/proto.h"
 
@@ -26,8 +27,8 @@ template <typename Message>
 Message parse(const std::filesystem::path& path, const char* what) {
   static const auto silent = google::protobuf::SetLogHandler(nullptr);
   static_cast<void>(silent);
+  import::require_regular(path);
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) import::refuse(path, {"no such file"});
   const std::uint64_t size = std::filesystem::file_size(path, error);
   if (error) import::refuse(path, {"cannot be read"});
   if (size > static_cast<std::uint64_t>(std::numeric_limits<int>::max()))

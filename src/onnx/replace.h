@@ -26,9 +26,9 @@ class Replacement {
   std::string slice(const std::string& x, const std::string& out, std::int64_t axis, std::int64_t start,
                     std::int64_t count, std::int64_t step = 1);
   const std::string& out() const { return node_.outputs[0]; }
+  std::string fresh(std::string name) const;  // that, or another one where the model has a value called so
 
  private:
-  std::string fresh(std::string name) const;
   std::string integers(const std::string& out, const char* suffix, Ints values);
 
   const Node& node_;

@@ -12,11 +12,6 @@
 namespace tw::onnx {
 namespace {
 
-const std::set<std::string> kPointwise = {
-    "Add",  "Sub",  "Mul",     "Div",       "Pow",         "Max",      "Min",  "Sum",    "Erf",
-    "Exp",  "Log",  "Sqrt",    "Neg",       "Reciprocal",  "Abs",      "Tanh", "Relu",   "HardSwish",
-    "Gelu", "Clip", "Sigmoid", "LeakyRelu", "HardSigmoid", "Identity", "Cast", "Dropout"};
-
 // Axes of a value in a wanted order; kUnit: an axis of extent 1 that the value does not have. Axes that are
 // not listed have extent 1.
 using Order = Ints;
@@ -146,9 +141,7 @@ class Cancelling {
       for (std::int64_t& a : out) a = a == kUnit ? kUnit : perm->at(static_cast<std::size_t>(a));
       return out;
     }
-    if (!node.domain.empty() || (node.op_type != "Reshape" && node.op_type != "Squeeze" &&
-                                 node.op_type != "Unsqueeze" && node.op_type != "Flatten"))
-      return {};
+    if (!is_reshape(node)) return {};
     return through_reshape(net_.dims(node.inputs[0]), net_.dims(node.outputs[0]), order);
   }
 
@@ -173,11 +166,10 @@ class Cancelling {
     if (given(name)) return is_floating(facts_.elements.at(name));
     const Node& node = *net_.producer(name);
     if (const auto next = before(node, order)) return possible(node.inputs[0], *next);
-    if (!node.domain.empty()) return false;
-    if (node.op_type == "Concat")
+    if (node.domain.empty() && node.op_type == "Concat")
       return std::ranges::find(order, join_axis(node)) != order.end() &&
              std::ranges::all_of(node.inputs, [&](const auto& n) { return possible(n, order); });
-    if (!kPointwise.contains(node.op_type)) return false;
+    if (!is_pointwise(node)) return false;
     return std::ranges::all_of(
         node.inputs, [&](const auto& n) { return n.empty() || possible(n, aligned(order, name, n)); });
   }
@@ -192,8 +184,7 @@ class Cancelling {
   std::string build(const std::string& name, const Order& order, const Node& at) {
     const Dims dims = net_.dims(name), wanted = ordered(dims, order);
     Replacement r(at, facts_, nodes_);
-    std::string path = r.out() + ".of" + std::to_string(made_.size());
-    while (facts_.dims.contains(path)) path += '_';
+    const std::string path = r.fresh(r.out() + ".of" + std::to_string(made_.size()));
     if (facts_.constant(name)) return turned_constant(name, order, r, path);
     if (only_names(dims, order)) return reshaped(name, wanted, r, path);
     if (given(name)) return turned(name, order, r, path);

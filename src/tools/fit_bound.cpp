@@ -1,35 +1,11 @@
 #include <set>
 
+#include "graph/parameters.h"
 #include "plan/roles.h"
 #include "tools/fit.h"
 
 namespace tw::tools {
 namespace {
-
-// The parameters that products read, with the bodies' arguments resolved to the members they stand for.
-std::set<std::uint32_t> product_weights(const graph::Graph& g) {
-  std::set<std::uint32_t> weights;
-  for (const graph::Op& op : g.ops) {
-    if (op.kind == graph::OpKind::Gemm) weights.insert(op.inputs[1].value);
-    if (op.kind != graph::OpKind::Repeat) continue;
-    const graph::Repeat& r = g.repeats[op.repeat];
-    std::set<std::uint32_t> used;
-    for (const graph::Op& b : r.body) {
-      if (b.kind == graph::OpKind::Gemm) used.insert(b.inputs[1].value);
-    }
-    const std::size_t carried = r.carried_in.size(), invariant = r.invariant_in.size();
-    for (std::size_t a = 0; a < r.arguments.size(); ++a) {
-      if (!used.contains(r.arguments[a].value)) continue;
-      if (a >= carried + invariant) {
-        for (const ValueId m : g.sequences[r.iterated[a - carried - invariant]].members)
-          weights.insert(m.value);
-      } else if (a >= carried) {
-        weights.insert(r.invariant_in[a - carried].value);
-      }
-    }
-  }
-  return weights;
-}
 
 // The product with the largest left operand plus result.
 void largest_product(const graph::Graph& g, const std::vector<graph::Op>& ops, std::uint64_t operand_bytes,
@@ -55,12 +31,12 @@ FitBound fit_bound(const Device& device, const model::Model& model, const Recipe
   const auto weight_bytes = [&](const std::string& name) {
     return tensor::bytes_of(plan::operand_encoding(options, name).precision);
   };
-  const std::set<std::uint32_t> weights = product_weights(g);
+  const std::set<ValueId> weights = graph::product_parameters(g);
   FitBound bound;
   for (std::uint32_t v = 0; v < g.values.size(); ++v) {
     if (g.values[v].kind != graph::ValueKind::Parameter) continue;
-    bound.parameter_bytes +=
-        tensor::elements(g.values[v].shape) * (weights.contains(v) ? weight_bytes(g.values[v].name) : 2);
+    bound.parameter_bytes += tensor::elements(g.values[v].shape) *
+                             (weights.contains(ValueId(v)) ? weight_bytes(g.values[v].name) : 2);
   }
   largest_product(g, g.ops, operand_bytes, bound);
   const std::uint64_t total = bound.parameter_bytes + bound.product_bytes;

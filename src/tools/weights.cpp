@@ -156,7 +156,7 @@ std::string clipped_text(std::span<const compile::ClippedWeights> clipped) {
     (c.largest <= kLargestF16 ? roles : beyond).insert(tensor::role_of(c.name));
     if (i >= kMostLines) continue;
     lines += fmt::format(
-        "\n  \"{}\": {} of {} ({:.2g} %) are beyond {:g}, the reach of scale {}; the largest, {:g}, needs {}",
+        "\n  \"{}\": {} of {} ({:.2g} %) clip to {:g}, the most of scale {}; the largest, {:g}, needs {}",
         import::printable(c.name), c.clipped, c.values,
         100.0 * static_cast<double>(c.clipped) / static_cast<double>(c.values), std::ldexp(240.0, c.scale),
         c.scale, c.largest, own);

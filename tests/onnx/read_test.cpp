@@ -235,11 +235,11 @@ TEST_F(Read, ExternalDataThatMustBeRefused) {
       {"weights.bin", "0", "8", "needs 12 bytes, its external data has length 8"},
       {"weights.bin", "-4", "12", "offset '-4'"},
       {"weights.bin", "4x", "12", "offset '4x'"},
-      {"../secret.bin", "", "", "not inside the model's folder"},
-      {"sub/../../secret.bin", "", "", "not inside the model's folder"},
-      {"/etc/passwd", "", "", "not inside the model's folder"},
-      {"", "", "", "not inside the model's folder"},
-      {".", "", "", "not inside the model's folder"},
+      {"../secret.bin", "", "", "file \"../secret.bin\" is outside the model's folder"},
+      {"sub/../../secret.bin", "", "", "is outside the model's folder"},
+      {"/etc/passwd", "", "", "is outside the model's folder"},
+      {"", "", "", "an empty file name"},
+      {".", "", "", "'.' is missing"},
   };
   for (const Case& c : cases) {
     pb::ModelProto m = small();
@@ -365,7 +365,7 @@ TEST_F(Read, AtMostFiftyProblemsAreListed) {
 
 TEST_F(Read, WhatIsNoModel) {
   EXPECT_THAT(refusal(path("missing.onnx")), HasSubstr("no such file"));
-  EXPECT_THAT(refusal(folder_), HasSubstr("no such file"));
+  EXPECT_THAT(refusal(folder_), HasSubstr("is no regular file"));
   EXPECT_THAT(refusal(write_bytes("")), HasSubstr("no ONNX model, or damaged"));
   EXPECT_THAT(refusal(write_bytes("hello world, this is text")), HasSubstr("no ONNX model, or damaged"));
 }
