@@ -107,7 +107,7 @@ int compile_command(const Invocation& i, const Host& host) {
 }
 
 int e2e_command(const Invocation& i, const Host& host) {
-  if (!is_onnx(i.recipe)) check_images(i.run.images);  // before the model is compiled
+  check_inputs(i.recipe, i.run.images, i.run.inputs);  // before the model is compiled
   if (!i.package.empty()) require_writable(i.package);
   Compiled compiled = compile_or_tell(i, host);
   const PackageFile file = write_package(i, compiled);

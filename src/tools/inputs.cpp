@@ -81,6 +81,37 @@ onnx::Tensor read_input(const fs::path& file, const onnx::Value& input) {
   return tensor;
 }
 
+// Of an ONNX model's inputs: from files, or drawn.
+onnx::Values given_values(const onnx::Program& program, const InputFiles& files, std::uint64_t seed) {
+  onnx::Values given;
+  for (const onnx::Value& input : program.whole.inputs) {
+    const auto file = files.find(input.name);
+    if (file != files.end()) {
+      given[input.name] = read_input(file->second, input);
+      require_finite(file->second, input, given[input.name]);
+      continue;
+    }
+    if (!onnx::is_floating(input.element))
+      throw Error(ErrorKind::Usage,
+                  fmt::format("the input \"{}\" holds {} and cannot be drawn: give --input {}=FILE.pb",
+                              input.name, onnx::name_of(input.element), input.name));
+    onnx::Tensor drawn{.element = input.element, .dims = onnx::dims_of(input), .floats = {}, .ints = {}};
+    drawn.floats = model::random_tensor(input.name, onnx::graph_shape(drawn.dims), seed);
+    given[input.name] = std::move(drawn);
+  }
+  for (const auto& [name, path] : files)
+    if (!given.contains(name))
+      throw Error(ErrorKind::Usage, fmt::format("--input {}: the model has no such input", name));
+  return given;
+}
+
+void require_kind(bool is_onnx, std::span<const fs::path> images, const InputFiles& files) {
+  if (is_onnx && !images.empty())
+    throw Error(ErrorKind::Usage, "--image is for the built-in models; give --input NAME=FILE");
+  if (!is_onnx && !files.empty())
+    throw Error(ErrorKind::Usage, "--input is for ONNX files; give --image FILE");
+}
+
 }  // namespace
 
 Inputs::Inputs(const Source& source, const std::vector<fs::path>& images, const InputFiles& files,
@@ -90,13 +121,12 @@ Inputs::Inputs(const Source& source, const std::vector<fs::path>& images, const 
     TW_CHECK(!source.onnx && images.empty() && files.empty(), "a fixture beside other inputs");
     return;
   }
+  require_kind(source.onnx != nullptr, images, files);
   if (source.onnx) {
-    if (!images.empty())
-      throw Error(ErrorKind::Usage, "--image is for the built-in models; give --input NAME=FILE");
-    draw_onnx(files, seed);
+    given_ = given_values(*source.onnx, files, seed);
+    known_ = onnx::before_device(*source.onnx, given_);
     return;
   }
-  if (!files.empty()) throw Error(ErrorKind::Usage, "--input is for ONNX files; give --image FILE");
   const model::Vision& vision = source.model.vision;
   for (const graph::Value& v : source.model.graph.values) {
     if (v.kind == graph::ValueKind::Host && v.name == vision.input) shape_ = v.shape;
@@ -111,30 +141,10 @@ Inputs::Inputs(const Source& source, const std::vector<fs::path>& images, const 
   if (images_.empty()) random_ = model::random_tensor(vision.input, shape_, seed);
 }
 
-void check_images(std::span<const fs::path> images) {
+void check_inputs(const Recipe& recipe, std::span<const fs::path> images, const InputFiles& files) {
+  require_kind(is_onnx(recipe), images, files);
   each_image(images, [](const import::Image&) {});
-}
-
-void Inputs::draw_onnx(const InputFiles& files, std::uint64_t seed) {
-  for (const onnx::Value& input : source_.onnx->whole.inputs) {
-    const auto file = files.find(input.name);
-    if (file != files.end()) {
-      given_[input.name] = read_input(file->second, input);
-      require_finite(file->second, input, given_[input.name]);
-      continue;
-    }
-    if (!onnx::is_floating(input.element))
-      throw Error(ErrorKind::Usage,
-                  fmt::format("the input \"{}\" holds {} and cannot be drawn: give --input {}=FILE.pb",
-                              input.name, onnx::name_of(input.element), input.name));
-    onnx::Tensor drawn{.element = input.element, .dims = onnx::dims_of(input), .floats = {}, .ints = {}};
-    drawn.floats = model::random_tensor(input.name, onnx::graph_shape(drawn.dims), seed);
-    given_[input.name] = std::move(drawn);
-  }
-  for (const auto& [name, path] : files)
-    if (!given_.contains(name))
-      throw Error(ErrorKind::Usage, fmt::format("--input {}: the model has no such input", name));
-  known_ = onnx::before_device(*source_.onnx, given_);
+  if (is_onnx(recipe)) given_values(*open_source(recipe).onnx, files, recipe.seed);
 }
 
 std::vector<std::size_t> Inputs::key(std::uint32_t call) const {

@@ -19,8 +19,9 @@ using Arrays = std::vector<std::vector<float>>;
 // Files of an ONNX model's inputs by name: a TensorProto (.pb), or little-endian F32 row-major.
 using InputFiles = std::map<std::string, std::filesystem::path>;
 
-// Decodes photographs before long work. Error{File} lists all that cannot be read, up to 50.
-void check_images(std::span<const std::filesystem::path> images);
+// Before long work: all that the constructor of Inputs refuses, of the model of `recipe`.
+void check_inputs(const Recipe& recipe, std::span<const std::filesystem::path> images,
+                  const InputFiles& files);
 
 class Inputs {
  public:
@@ -43,7 +44,6 @@ class Inputs {
   std::vector<std::string> output_names() const;
 
  private:
-  void draw_onnx(const InputFiles& files, std::uint64_t seed);
   const Source& source_;
   const import::Fixture* fixture_;
   tensor::Shape shape_;  // of the patches

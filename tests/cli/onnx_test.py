@@ -49,6 +49,14 @@ class Onnx(TempDir):
                                       (["--dim", "batch"], 2, "NAME=VALUE"), (["--input", f"z={norm}"], 2, "z"),
                                       (["--image", norm], 2, "--image"), (["--batch", 2], 2, "--batch")):
             self.assertIn(text, tilewright("e2e", norm, *FEW, *arguments, check=code).stderr)
+        package, short = self.folder / "early.ipuexe", self.folder / "short.f32"
+        short.write_bytes(b"1234")
+        for model, option, code in ((norm, ["--input", f"z={norm}"], 2), (norm, ["--image", norm], 2),
+                                    (norm, ["--input", f"x={short}"], 4),
+                                    (norm, ["--input", f"x={self.folder / 'none'}"], 4),
+                                    ("siglip-so400m", ["--small", "--input", f"x={short}"], 2)):
+            done = tilewright("e2e", model, *FEW, *option, "-o", package, check=code)  # before the model is compiled
+            self.assertEqual((package.exists(), done.stdout), (False, ""), option)
         broken = self.folder / "broken.onnx"
         broken.write_bytes(b"\x08\x07garbage")
         self.assertIn("broken.onnx", tilewright("compile", broken, "-o", self.folder / "p", check=4).stderr)
