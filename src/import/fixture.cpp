@@ -145,8 +145,8 @@ class Reader {
     if (!why.empty())
       problem(fmt::format("{}: {}", name, why));
     else if (!std::ranges::equal(out.shape, need))
-      problem(fmt::format("{} has shape [{}], expected [{}]", name, fmt::join(out.shape, ","),
-                          fmt::join(need, ",")));
+      problem(
+          fmt::format("{} has shape {}, expected [{}]", name, shape_text(out.shape), fmt::join(need, ",")));
     return why.empty();
   }
 
@@ -177,8 +177,8 @@ class Reader {
     if (code || !std::ifstream(path, std::ios::binary))
       return problem(fmt::format("{}: the file cannot be read", read.label));
     if (has_size && bytes != 4 * read.tensor.tensor.elements)
-      problem(fmt::format("{}: the file has {} bytes, shape [{}] needs {}", read.label, bytes,
-                          fmt::join(read.tensor.tensor.shape, ","), 4 * read.tensor.tensor.elements));
+      problem(fmt::format("{}: the file has {} bytes, shape {} needs {}", read.label, bytes,
+                          shape_text(read.tensor.tensor.shape), 4 * read.tensor.tensor.elements));
   }
 
   void read_cases(const json& cases) {

@@ -1,6 +1,8 @@
 #include "import/problems.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
 
 #include "base/error.h"
 
@@ -32,5 +34,11 @@ std::string printable(const std::string& name) {
 }
 
 std::string in_quotes(const std::string& name) { return "\"" + printable(name) + "\""; }
+
+std::string shape_text(std::span<const std::uint64_t> shape) {
+  constexpr std::size_t kMost = 16;
+  const auto first = shape.first(std::min(shape.size(), kMost));
+  return fmt::format("[{}{}]", fmt::join(first, ","), shape.size() > kMost ? ",..." : "");
+}
 
 }  // namespace tw::import

@@ -182,7 +182,7 @@ std::string entry_problem(const Entry& entry, StoredTensor& tensor, Range& range
   Size size;
   if (const std::string why = size_problem(*entry.shape, format->dtype, size); !why.empty()) return why;
   if (end - begin != size.bytes)
-    return fmt::format("shape [{}] of {} needs {} bytes, its data has {}", fmt::join(*entry.shape, ", "),
+    return fmt::format("shape {} of {} needs {} bytes, its data has {}", shape_text(*entry.shape),
                        format->name, size.bytes, end - begin);
   tensor = {entry.name, format->dtype, *entry.shape, size.elements, begin};
   range = {begin, end, &entry};

@@ -21,9 +21,14 @@ std::string sources_text(const std::string& recipe) {
   const nlohmann::json j = nlohmann::json::parse(recipe, nullptr, false);
   if (!j.is_object()) return {};
   std::string t;
+  // As JSON writes a string, without the quotation marks: no control characters.
+  const auto escaped = [](const nlohmann::json& text) {
+    const std::string quoted = text.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return quoted.substr(1, quoted.size() - 2);
+  };
   const auto line = [&](const char* what, const nlohmann::json& name, const nlohmann::json& sha256) {
     if (name.is_string() && sha256.is_string() && !sha256.get<std::string>().empty())
-      t += fmt::format("  {:<11} {} sha256 {}\n", what, name.get<std::string>(), sha256.get<std::string>());
+      t += fmt::format("  {:<11} {} sha256 {}\n", what, escaped(name), escaped(sha256));
   };
   line("model", j.value("model", nlohmann::json()), j.value("onnx_sha256", nlohmann::json()));
   if (j.contains("weights") && j["weights"].is_object() && j["weights"].contains("files"))

@@ -54,7 +54,7 @@ PackageFile write_package(const Invocation& i, Compiled& compiled) {
 
 // The recipe that a package carries; what is built again must be what is in it.
 Recipe recipe_of(const Invocation& i, const Host& host, const package::Package& package, bool needs_weights) {
-  Recipe recipe = recipe_from_json(package.side.recipe_json);
+  Recipe recipe = recipe_from_json(package.side.recipe_json, i.package);
   if (!i.calibration.empty()) require_same_calibration(recipe, i.calibration);
   if (recipe.weights.path.empty()) return recipe;
   if (!i.recipe.weights.path.empty()) recipe.weights.path = i.recipe.weights.path;
@@ -63,7 +63,7 @@ Recipe recipe_of(const Invocation& i, const Host& host, const package::Package& 
 }
 
 // The model, or its error with what was asked for about it: the problem of the tile that it names, a report.
-Compiled compile_or_tell(const Invocation& i, const Host& host) {
+Compiled compile_or_tell(const Invocation& i, const Host& host, Source source) {
   std::string told;
   const auto tell = [&](const compile::Unplaced& u) {
     if (!i.unplaced_folder.empty()) {
@@ -73,7 +73,7 @@ Compiled compile_or_tell(const Invocation& i, const Host& host) {
     if (!i.report.empty()) told += report_table(write_unplaced_page(host, i.recipe, u, i.report));
   };
   try {
-    return compile_model(host, i.recipe,
+    return compile_model(host, i.recipe, std::move(source),
                          i.unplaced_folder.empty() && i.report.empty() ? compile::OnUnplaced() : tell);
   } catch (const Error& e) {
     if (exit_code(e.kind) != 3) throw;
@@ -93,7 +93,7 @@ void report_if_asked(const Invocation& i, const Host& host, const Compiled& comp
 
 int compile_command(const Invocation& i, const Host& host) {
   require_writable(i.package);
-  Compiled compiled = compile_or_tell(i, host);
+  Compiled compiled = compile_or_tell(i, host, open_source(i.recipe));
   const PackageFile file = write_package(i, compiled);
   host.progress->finish();
   print_table(i, notes_table(compiled.source));
@@ -107,9 +107,10 @@ int compile_command(const Invocation& i, const Host& host) {
 }
 
 int e2e_command(const Invocation& i, const Host& host) {
-  check_inputs(i.recipe, i.run.images, i.run.inputs);  // before the model is compiled
   if (!i.package.empty()) require_writable(i.package);
-  Compiled compiled = compile_or_tell(i, host);
+  Source source = open_source(i.recipe);
+  check_inputs(source, i.run.images, i.run.inputs);  // before it is compiled
+  Compiled compiled = compile_or_tell(i, host, std::move(source));
   const PackageFile file = write_package(i, compiled);
   host.progress->finish();
   print_table(i, notes_table(compiled.source) +

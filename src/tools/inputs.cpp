@@ -141,10 +141,10 @@ Inputs::Inputs(const Source& source, const std::vector<fs::path>& images, const 
   if (images_.empty()) random_ = model::random_tensor(vision.input, shape_, seed);
 }
 
-void check_inputs(const Recipe& recipe, std::span<const fs::path> images, const InputFiles& files) {
-  require_kind(is_onnx(recipe), images, files);
+void check_inputs(const Source& source, std::span<const fs::path> images, const InputFiles& files) {
+  require_kind(source.onnx != nullptr, images, files);
   each_image(images, [](const import::Image&) {});
-  if (is_onnx(recipe)) given_values(*open_source(recipe).onnx, files, recipe.seed);
+  if (source.onnx) given_values(*source.onnx, files, 0);
 }
 
 std::vector<std::size_t> Inputs::key(std::uint32_t call) const {

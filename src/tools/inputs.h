@@ -19,8 +19,8 @@ using Arrays = std::vector<std::vector<float>>;
 // Files of an ONNX model's inputs by name: a TensorProto (.pb), or little-endian F32 row-major.
 using InputFiles = std::map<std::string, std::filesystem::path>;
 
-// Before long work: all that the constructor of Inputs refuses, of the model of `recipe`.
-void check_inputs(const Recipe& recipe, std::span<const std::filesystem::path> images,
+// Before long work: all that the constructor of Inputs refuses.
+void check_inputs(const Source& source, std::span<const std::filesystem::path> images,
                   const InputFiles& files);
 
 class Inputs {

@@ -42,7 +42,7 @@ Built build(const IpuE2e& e, const Host& host) {
     make_parents(e.package);
     require_writable(e.package);
   }
-  Compiled compiled = compile_model(host, e.recipe);
+  Compiled compiled = compile_model(host, e.recipe, open_source(e.recipe));
   PackageFile file;
   if (!e.package.empty()) {
     file.file = e.package;
@@ -61,7 +61,7 @@ Built build(const IpuE2e& e, const Host& host) {
 Built reuse(const IpuE2e& e, const Host& host) {
   Built built;
   built.package = package::read(e.package);
-  built.recipe = recipe_from_json(built.package.side.recipe_json);
+  built.recipe = recipe_from_json(built.package.side.recipe_json, e.package);
   Recipe recipe = e.recipe;
   recipe.model = model::build(recipe.model).config;
   recipe.choices = built.recipe.choices;  // what the optimiser found is no option

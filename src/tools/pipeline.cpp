@@ -191,9 +191,10 @@ compile::Result built(const Host& host, const Recipe& recipe, const model::Model
 
 }  // namespace
 
-Compiled compile_model(const Host& host, const Recipe& recipe, const compile::OnUnplaced& on_unplaced) {
+Compiled compile_model(const Host& host, const Recipe& recipe, Source source,
+                       const compile::OnUnplaced& on_unplaced) {
   Compiled out;
-  out.source = open_source(recipe);
+  out.source = std::move(source);
   const model::Model& model = out.source.model;
   out.recipe = recipe;
   if (out.source.onnx) out.recipe.onnx_sha256 = sha256_of(recipe.model.name);

@@ -29,7 +29,9 @@ struct Compiled {
   compile::Result result;
   package::Package package;  // image, packed weights, side section (without the file's own figures)
 };
-Compiled compile_model(const Host& host, const Recipe& recipe, const compile::OnUnplaced& on_unplaced = {});
+// `source`: open_source(recipe).
+Compiled compile_model(const Host& host, const Recipe& recipe, Source source,
+                       const compile::OnUnplaced& on_unplaced = {});
 
 // What `run` checks against: fp32 or exact, both, none.
 struct Checks {

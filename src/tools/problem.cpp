@@ -104,7 +104,7 @@ inspect::Problem problem_of(const Host& host, const std::string& file, const Pro
   if (choice.tile && *choice.tile >= package.image.tiles.size())
     throw Error(ErrorKind::Usage,
                 fmt::format("--tile {}: the package has {} tiles", *choice.tile, package.image.tiles.size()));
-  const Recipe recipe = recipe_from_json(package.side.recipe_json);
+  const Recipe recipe = recipe_from_json(package.side.recipe_json, file);
   const compile::Result built = built_again(host, package, recipe, file);
   return choice.tile ? placement_of(host, built, *choice.tile)
                      : exchange_of(host, built, package, recipe, *choice.phase);

@@ -1,8 +1,11 @@
 #include "tools/recipe.h"
 
+#include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "import/problems.h"
 
 namespace tw::tools {
 using nlohmann::json;
@@ -58,6 +61,22 @@ WeightsChoice weights_from(const json& j) {
   return weights;
 }
 
+bool is_digest(const std::string& text) {
+  return text.empty() ||
+         (text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos);
+}
+
+// What no recipe of ours has, or empty.
+std::string problem_of(const Recipe& r) {
+  std::vector<int> scales{r.fp8_scale};
+  for (const auto& [role, scale] : r.fp8_scales) scales.push_back(scale);
+  for (const int scale : scales)
+    if (scale < -16 || scale > 15) return fmt::format("an FP8 scale of {}", scale);
+  bool digests = is_digest(r.onnx_sha256) && is_digest(r.calibration_sha256);
+  for (const WeightsFile& f : r.weights.files) digests = digests && is_digest(f.sha256);
+  return digests ? "" : "a digest that is none";
+}
+
 }  // namespace
 
 WeightsChoice weights_named(const std::string& option) {
@@ -93,7 +112,7 @@ std::string to_json(const Recipe& r) {
   return j.dump(-1, ' ', false, json::error_handler_t::replace);  // file names may be no UTF-8
 }
 
-Recipe recipe_from_json(const std::string& text) {
+Recipe recipe_from_json(const std::string& text, const std::string& file) {
   try {
     const json j = json::parse(text);
     Recipe r;
@@ -126,9 +145,11 @@ Recipe recipe_from_json(const std::string& text) {
     r.fragment_limit = j.at("fragment_limit").get<std::uint32_t>();
     r.optimization_steps = j.at("optimization_steps").get<std::uint32_t>();
     r.choices = j.at("choices").get<std::map<std::string, std::uint32_t>>();
+    if (const std::string why = problem_of(r); !why.empty())
+      import::refuse(file, {"its recipe is damaged: " + why});
     return r;
   } catch (const json::exception& e) {
-    throw Error(ErrorKind::File, std::string("the package's recipe is damaged: ") + e.what());
+    import::refuse(file, {"its recipe is damaged: " + import::printable(e.what())});
   }
 }
 

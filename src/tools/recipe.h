@@ -49,7 +49,8 @@ struct Recipe {
   std::map<std::string, std::uint32_t> choices;  // what was built: candidate by operation path
 };
 std::string to_json(const Recipe& recipe);
-Recipe recipe_from_json(const std::string& text);  // Error{File} when it is not one of ours
+// Of a package; Error{File} names `file` when the recipe is not one of ours.
+Recipe recipe_from_json(const std::string& text, const std::string& file);
 
 compile::Options compile_options(const Recipe& recipe, unsigned threads);
 const char* name_of(plan::Policy policy);

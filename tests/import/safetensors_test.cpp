@@ -159,7 +159,12 @@ TEST_F(Files, TypesAndSizes) {
   for (const char* unknown : {"F8_E8M0", "F4", "f32", "", "F8_E4M3FNUZ"})
     EXPECT_THAT(refusal(one(unknown, "[4]", "[0,4]")),
                 HasSubstr(std::string("unknown dtype \"") + unknown + "\""));
-  EXPECT_THAT(refusal(one("F32", "[2]", "[0,4]")), HasSubstr("needs 8 bytes, its data has 4"));
+  EXPECT_THAT(refusal(one("F32", "[2]", "[0,4]")),
+              HasSubstr("shape [2] of F32 needs 8 bytes, its data has 4"));
+  std::string ones = "[1";
+  for (int i = 0; i < 100'000; ++i) ones += ",1";
+  EXPECT_THAT(refusal(one("F32", ones + "]", "[0,8]")),
+              HasSubstr("1,...] of F32 needs 4 bytes, its data has 8"));
   EXPECT_THAT(refusal(one("F16", "[1]", "[0,4]")), HasSubstr("needs 2 bytes, its data has 4"));
   EXPECT_THAT(refusal(one("F32", "[]", "[0,0]")), HasSubstr("needs 4 bytes, its data has 0"));
   EXPECT_THAT(refusal(one("F32", "[1]", "[4,0]")), HasSubstr("ends before it"));

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "refusal.h"
 
 namespace tw::onnx {
 namespace {
@@ -47,16 +48,6 @@ void expect_near(const Tensor& got, const Dims& dims, const std::vector<double>&
   ASSERT_EQ(got.floats.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(got.floats[i], expected[i], tolerance) << i;
 }
-std::string refusal(const std::function<void()>& action, ErrorKind kind = ErrorKind::Shape) {
-  try {
-    action();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind, kind) << e.what();
-    return e.what();
-  }
-  return "accepted";
-}
-
 // Values of the two forms at 1: 0.5 (1 + erf(1/sqrt 2)) and 0.5 (1 + tanh(sqrt(2/pi) 1.044715)).
 TEST(Interpret, Gelu) {
   const Tensor x = floats({2}, {1, -2});

@@ -24,7 +24,7 @@ class Problems : public testing::Test {
   }
   ~Problems() override { std::filesystem::remove(file_); }
 
-  package::Package compiled() { return compile_model(host_, recipe_).package; }
+  package::Package compiled() { return compile_model(host_, recipe_, open_source(recipe_)).package; }
   inspect::Problem problem(const package::Package& p, const ProblemChoice& choice) {
     package::write(p, file_);
     return problem_of(host_, file_, choice);
