@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/capacity.h"
 #include "base/error.h"
 #include "base/math.h"
 #include "target/isa.h"
@@ -37,7 +38,22 @@ class Assembler {
   }
 
  private:
-  std::uint32_t here() const { return c_.runtime.program + 4 * static_cast<std::uint32_t>(words_.size()); }
+  std::uint32_t here() const {
+    const std::uint64_t bytes = 4 * words_.size() + descriptor_sites_.size() * kDescriptorBytes;
+    if (c_.runtime.program + bytes >= (1U << 20)) throw too_long(bytes);  // addresses have 20 bits
+    return c_.runtime.program + 4 * static_cast<std::uint32_t>(words_.size());
+  }
+  Error too_long(std::uint64_t bytes) const {
+    CapacityDetail d;
+    d.tile = topology::logical(PhysId(tile_)).value;
+    d.physical_tile = tile_;
+    d.failing_tiles = 1;
+    d.needed_bytes = bytes;
+    d.available_bytes = c_.device.interleaved_base - c_.runtime.program;
+    d.missing_bytes = d.needed_bytes - d.available_bytes;
+    d.parts = {{"code, as far as it was counted", bytes}};
+    return does_not_fit(ErrorKind::Code, std::move(d));
+  }
   void word(std::uint32_t w) { words_.push_back(w); }
 
   // One host batch: the helper call with a descriptor behind the program, or the inactive form.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "target/isa.h"
 #include "target/topology.h"
 
@@ -119,6 +120,21 @@ TEST(Control, SizesAreKnownBeforeAddresses) {
   fill_slots(sizing);
   for (const std::uint32_t t : {0U, 2U, 9U})
     EXPECT_GE(tile_program(sizing, t, b.work[t]).size(), t == 0 ? b.tile0.size() : b.tile9.size());
+}
+
+// Addresses have 20 bits, more than a tile has memory: such a program does not fit, whatever else.
+TEST(Control, ProgramsBeyondAllAddressesDoNotFit) {
+  Sample s = repeat_sample();
+  const tile::Step compute = s.program.steps[1];
+  s.program.steps.insert(s.program.steps.begin() + 1, 100'000, compute);
+  try {
+    build(s);
+    FAIL() << "accepted";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind, ErrorKind::Code);
+    ASSERT_TRUE(e.capacity.has_value());
+    EXPECT_GT(e.capacity->missing_bytes, 0U);
+  }
 }
 
 // A moving sender: its base slot stands behind the pointers and the row runs with OUTGOING_BASE = m6.
